@@ -33,7 +33,8 @@
  *         return 0;
  *     }
  *
- * TYPES      float16 and bfloat16 are computed in float32.
+ * TYPES      float16 and bfloat16 are computed in float32. Integers are computed exactly, but for CumSum, TopK, MatMul, Gemm, Pow,
+ *            ReduceMean, ReduceProd, MaxPool, Resize and the like, which compute them in float64: an int64 beyond 2^53 is rounded there.
  * RANDOM     RandomUniform, RandomNormal, their forms with Like, and Bernoulli draw new numbers in each run, also in a tower
  *            for inference, as ONNX says. The numbers follow from the seed of the graph and the name of the node, as those of
  *            tp_rand_uniform do; the attribute `seed` is not used.
@@ -823,6 +824,11 @@ static const char *tp__import_node_string(tp__import_node *n, const char *name, 
     tp__pb_field f;
     return tp__import_node_field(n, name, 4, 2, &f) ? tp__importer_string(n->importer, f.sub) : otherwise;
 }
+/* Refuses a number of the file that would be taken for an unknown size. */
+static void tp__import_node_no_size(tp__import_node *n, int64_t v)
+{
+    tp__on_fail(n, TP_ERR_FORMAT, "%s cannot take a list with the number %lld", n->op, (long long)v);
+}
 /* Reads a list of integers from the attribute or, in newer files, from input i (-1: no such input). Returns their number, or -1
  * if there is no list. */
 #define TP__ON_INTS 64
@@ -840,6 +846,8 @@ static int tp__import_node_ints(tp__import_node *n, const char *name, int i, int
             to[count++] = (int64_t)v;
         }
         if (m.bad) return tp__on_fail(n, TP_ERR_FORMAT, "%s: the list '%s' is damaged", n->op, name), -1;
+        for (int k = 0; k < count; k++)
+            if (tp__is_any(to[k])) return tp__import_node_no_size(n, to[k]), -1;
         return count;
     }
     if (i < 0 || !tp__import_node_has(n, i)) return -1;
@@ -856,6 +864,8 @@ static int tp__import_node_ints(tp__import_node *n, const char *name, int i, int
                            n->op),
                -1;
     for (; count < size; count++) to[count] = tp__known_int(t, count);
+    for (int k = 0; k < count && !n->in[i]->partial; k++)
+        if (tp__is_any(to[k])) return tp__import_node_no_size(n, to[k]), -1;
     return count;
 }
 /* Converts an axis of the file to one of the graph: counted from 0, and in the layout in which the operator is built. */
@@ -2121,6 +2131,24 @@ static void tp__import_constant_of_shape(tp__import_node *n)
     tp_tensor_free(&v);
 }
 
+/* Range of integers, which float64 does not have all. */
+static void tp__import_range_of_integers(tp__import_node *n, tp_dtype dtype, int64_t from, int64_t to, int64_t by)
+{
+    const bool up = by > 0, any = up ? from < to : from > to;
+    const uint64_t span = up ? (uint64_t)to - (uint64_t)from : (uint64_t)from - (uint64_t)to,
+                   step = up ? (uint64_t)by : 0 - (uint64_t)by,
+                   count = !any || by == 0 ? 0 : span / step + (span % step != 0);
+    if (by == 0 || count >= 100000000) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Range from %lld to %lld by %lld", (long long)from, (long long)to, (long long)by);
+        return;
+    }
+    tp_tensor *t = tp__import_node_value(n, 0, dtype, tp__shape1((int64_t)count));
+    for (int64_t i = 0; t && i < (int64_t)count; i++) {
+        const int64_t v = (int64_t)((uint64_t)from + (uint64_t)i * (uint64_t)by);
+        if (dtype == TP_I64) ((int64_t *)t->data)[i] = v;
+        else ((int32_t *)t->data)[i] = (int32_t)v;
+    }
+}
 static void tp__import_range(tp__import_node *n)
 {
     const tp_tensor *a = tp__import_node_known_number(n, 0), *b = tp__import_node_known_number(n, 1),
@@ -2129,6 +2157,10 @@ static void tp__import_range(tp__import_node *n)
     if (a->dtype != b->dtype || a->dtype != c->dtype) {
         tp__on_fail(n, TP_ERR_DTYPE, "Range from %s to %s by %s", tp_dtype_name(a->dtype), tp_dtype_name(b->dtype),
                     tp_dtype_name(c->dtype));
+        return;
+    }
+    if (a->dtype == TP_I64 || a->dtype == TP_I32) {
+        tp__import_range_of_integers(n, a->dtype, tp__known_int(a, 0), tp__known_int(b, 0), tp__known_int(c, 0));
         return;
     }
     const double from = tp_tensor_get(a, 0), to = tp_tensor_get(b, 0), by = tp_tensor_get(c, 0),
@@ -2332,6 +2364,8 @@ static void tp__import_slice(tp__import_node *n)
         tp__on_fail(n, TP_ERR_FORMAT, "Slice has lists of different lengths");
         return;
     }
+    bool flag[TP_MAX_DIMS];
+    if (n_axes > 0 && !tp__import_node_axes(n, axes, n_axes, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) {
         const int axis = tp__import_node_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
         const int64_t size = n->importer->status == TP_OK ? x->shape.dim[axis] : 1, max_step = TP__IMPORT_LAST;
@@ -2486,8 +2520,42 @@ static void tp__import_gather(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp_transpose(y, perm, y->shape.ndim));
 }
 
-/* For GatherElements and ScatterElements: computes the index in the flattened x for each element of an index. */
-static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index, int axis)
+static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size, int axis);
+/* Checks numbers of the index that the file gives: every step-th one from `first` on counts along an axis of x. Returns false if they or
+ * the size of the axis are known at run time only, and after an error. */
+static bool tp__index_is_known(tp__import_node *n, const tp_node *x, int axis, int64_t first, int64_t step)
+{
+    const tp_tensor *index = tp__import_node_known(n, 1);
+    const int64_t size = x->shape.dim[axis];
+    if (!index || size < 0) return false;
+    for (int64_t i = first; i < tp_tensor_size(index); i += step) {
+        const int64_t at = tp__known_int(index, i);
+        if (at >= -size && at < size) continue;
+        tp__on_fail(n, TP_ERR_FORMAT, "%s takes number %lld along dimension %d, which has %lld", n->op, (long long)at,
+                    axis, (long long)size);
+        return false;
+    }
+    return true;
+}
+/* Lets the run fail where an index, counted from the start of an axis of x, is outside of the axis: a gather from 0, 1, 2, .. gives the
+ * index itself, and checks it. */
+static tp_node *tp__index_inside(tp__import_node *n, tp_node *index, tp_node *x, int axis)
+{
+    const int64_t size = x->shape.dim[axis];
+    tp_node *places;
+    if (tp_is_poison(x) || tp_is_poison(index)) return index;
+    if (size >= 0) places = tp__positions(n, index, size, 3);
+    else { /* the size is known only at run time: counts zeros along the axis */
+        places = tp__importer_zeros_along(n->importer, tp__importer_symbol(n->importer, x, axis), TP_F64, 0, 1);
+        if (!places) return tp__import_node_dim(n, x, axis), index;
+        places = tp_cast(tp_cumsum(tp_ones_like(places), 0, true, false), index->dtype);
+    }
+    return tp_gather(places, index);
+}
+
+/* For GatherElements and ScatterElements: computes the index in the flattened x for each element of an index. is_checked: what is
+ * outside of the axis needs no check. */
+static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index, int axis, bool is_checked)
 {
     int64_t stride[TP_MAX_DIMS + 1], at = 0, size = 1;
     tp_tensor base;
@@ -2500,7 +2568,14 @@ static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index
         tp__import_node_unsupported(n, "an index of that shape");
         return index;
     }
-    if (!tp__import_node_spend(n, (double)size)) return index;
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (d != axis && x->shape.dim[d] >= 0 && index->shape.dim[d] > x->shape.dim[d]) {
+            tp__on_fail(n, TP_ERR_FORMAT, "%s has an index with %lld elements along dimension %d, which has %lld",
+                        n->op, (long long)index->shape.dim[d], d, (long long)x->shape.dim[d]);
+            return index;
+        }
+    is_checked = is_checked || tp__index_is_known(n, x, axis, 0, 1);
+    if (n->importer->status != TP_OK || !tp__import_node_spend(n, (double)size)) return index;
     if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__importer_nomem(n->importer), index;
     for (int64_t i = 0; i < size; i++) {
         int64_t index_left = i;
@@ -2514,6 +2589,7 @@ static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index
     tp_node *b = tp_constant(tp_node_graph(x), &base);
     tp_tensor_free(&base);
     index = tp__index_from_start(n, tp__cast_if_needed(index, TP_I64), x, axis);
+    if (!is_checked) index = tp__index_inside(n, index, x, axis);
     return tp_flatten(tp_add(tp_mul(index, tp__constant_like(index, (double)stride[axis + 1])), b));
 }
 
@@ -2529,21 +2605,27 @@ static void tp__import_gather_elements(tp__import_node *n)
     }
     if (same_other_sizes && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last gathers elements along the last axis */
         const int last_axis = x->shape.ndim - 1;
-        tp_node *in[2] = {tp__move_axis(x, axis, last_axis), tp__index_from_start(n, index, x, axis)};
-        in[1] = tp__move_axis(tp__cast_if_needed(in[1], TP_I32), axis, last_axis);
+        const bool is_known = tp__index_is_known(n, x, axis, 0, 1);
+        tp_node *in[2] = {tp__move_axis(x, axis, last_axis), NULL};
+        index = tp__index_from_start(n, index, x, axis);
+        if (index->dtype == TP_I64 && !is_known) { /* one that int32 does not have stays outside of the axis */
+            index = tp_minimum(index, tp__constant_like(index, INT32_MAX));
+            index = tp_maximum(index, tp__constant_like(index, -1));
+        }
+        in[1] = tp__move_axis(tp__cast_if_needed(index, TP_I32), axis, last_axis);
         tp__import_node_set_output(
             n, 0, tp__move_axis(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last_axis, axis));
         return;
     }
-    tp_node *flat = tp__flat_elements(n, x, index, axis);
+    tp_node *flat = tp__flat_elements(n, x, index, axis, axis == 0); /* then the gather checks it */
     if (n->importer->status == TP_OK)
         tp__import_node_set_output(n, 0, tp_reshape_to(tp_gather(tp_flatten(x), flat), index->shape));
 }
 
 /* For GatherND and ScatterND: merges the leading axes of x (batch axes and indexed axes) and returns the row for each index
- * vector. */
-static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, int64_t batched, int64_t *rows,
-                                int *used)
+ * vector. gathers: what gathers the rows checks that they are there. */
+static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, int64_t batched, bool gathers,
+                                int64_t *rows, int *used)
 {
     const int batch = batched < 0 || batched > TP_MAX_DIMS ? -1 : (int)batched;
     const int last_axis = index->shape.ndim - 1;
@@ -2567,7 +2649,10 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     tp_node *place = tp__cast_if_needed(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
         tp_node *index_of_axis = tp_squeeze(tp__slice_from(place, last_axis, j, 1), last_axis);
+        const bool is_known = tp__index_is_known(n, x, batch + j, j, k);
         index_of_axis = tp__index_from_start(n, index_of_axis, x, batch + j);
+        if (!is_known && !(gathers && batch + j == 0)) index_of_axis = tp__index_inside(n, index_of_axis, x, batch + j);
+        if (n->importer->status != TP_OK) return index;
         index_of_axis = tp_mul(index_of_axis, tp__constant_like(index_of_axis, (double)stride[batch + j]));
         row = row ? tp_add(row, index_of_axis) : index_of_axis;
     }
@@ -2599,7 +2684,7 @@ static void tp__import_gather_nd(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1);
     int64_t rows = 1;
     int used = 0;
-    tp_node *row = tp__flat_places(n, x, index, tp__import_node_int(n, "batch_dims", 0), &rows, &used);
+    tp_node *row = tp__flat_places(n, x, index, tp__import_node_int(n, "batch_dims", 0), true, &rows, &used);
     if (n->importer->status != TP_OK) return;
     tp_shape s = index->shape; /* all dimensions of index but the last, then the rest of x */
     s.ndim--;
@@ -2611,15 +2696,30 @@ static void tp__import_gather_nd(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp_reshape_to(tp_gather(tp__merged(x, rows, used), row), s));
 }
 
-static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size, int axis);
+/* The sum of the updates of each row, in the type of x. The op of the sums is for floats: float64 has all int32, and the halves of an
+ * int64. */
+static tp_node *tp__scatter_sum(tp_node *updates, tp_node *row, tp_node *x)
+{
+    tp_node *in[3] = {updates, row, x};
+    const tp_dtype d = x->dtype;
+    const bool halves = d == TP_I64 && updates->dtype == TP_I64;
+    if (tp_is_poison(x) || tp_is_poison(updates)) return x;
+    tp_node *base = halves ? tp__constant_like(updates, 4294967296.0) : NULL, *high = NULL;
+    if (!tp_dtype_is_float(d)) in[2] = tp__cast_if_needed(x, TP_F64);
+    if (halves) {
+        in[0] = tp_cast(tp_floordiv(updates, base), TP_F64);
+        high = tp_mul(tp_cast(tp_apply(tp_node_graph(x), &tp__op_gather_grad, in, 3, NULL), d), base);
+        updates = tp_mod(updates, base);
+    }
+    in[0] = tp_dtype_is_float(d) ? updates : tp__cast_if_needed(updates, TP_F64);
+    tp_node *sum = tp__cast_if_needed(tp_apply(tp_node_graph(x), &tp__op_gather_grad, in, 3, NULL), d);
+    return halves ? tp_add(sum, high) : sum;
+}
 /* Builds ScatterElements and ScatterND: rows are replaced (each at most once), added, or combined by max, min or mul. Rows are added
  * by the op that is the gradient of gather. */
 static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_node *updates)
 {
     const char *reduction = tp__import_node_string(n, "reduction", "none");
-    const tp_op *op = &tp__op_gather_grad;
-    tp_node *in[3] = {updates, row, x};
-    const tp_dtype d = x->dtype;
     tp_node *(*mix)(tp_node *, tp_node *) = strcmp(reduction, "max") == 0   ? tp_maximum
                                             : strcmp(reduction, "min") == 0 ? tp_minimum
                                             : strcmp(reduction, "mul") == 0 ? tp_mul
@@ -2637,12 +2737,12 @@ static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_n
     }
     if (strcmp(reduction, "none") != 0 && strcmp(reduction, "add") != 0)
         return tp__import_node_unsupported(n, reduction);
-    if (!tp_dtype_is_float(d)) in[0] = tp__cast_if_needed(updates, TP_F64), in[2] = x = tp__cast_if_needed(x, TP_F64);
-    tp_node *sum = tp_apply(tp_node_graph(x), op, in, 3, NULL);
-    if (reduction[0] == 'a') return tp__cast_if_needed(tp_add(x, sum), d);
-    in[0] = tp_ones_like(in[0]);
-    tp_node *touched = tp_apply(tp_node_graph(x), op, in, 3, NULL);
-    return tp__cast_if_needed(tp_select(tp_greater(touched, tp__constant_like(touched, 0)), sum, x), d);
+    const tp_dtype d = x->dtype;
+    tp_node *w = tp__bytes_to_int32(x), *sum = tp__scatter_sum(tp__bytes_to_int32(updates), row, w);
+    if (reduction[0] == 'a') return tp__cast_if_needed(tp_add(w, sum), d);
+    tp_node *ones = tp_ones_like(tp_dtype_is_float(d) ? updates : tp__cast_if_needed(updates, TP_F32));
+    tp_node *touched = tp__scatter_sum(ones, row, tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F32));
+    return tp__cast_if_needed(tp_select(tp_greater(touched, tp__constant_like(touched, 0)), sum, w), d);
 }
 static void tp__import_scatter_elements(tp__import_node *n)
 {
@@ -2650,17 +2750,20 @@ static void tp__import_scatter_elements(tp__import_node *n)
             *updates = tp__import_node_input(n, 2);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
     if (n->importer->status != TP_OK) return;
-    tp_node *flat = tp__flat_elements(n, x, index, axis);
+    tp_node *flat = tp__flat_elements(n, x, index, axis, false);
     if (n->importer->status != TP_OK) return;
     updates = tp_flatten(updates);
-    tp__import_node_set_output(n, 0, tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, updates), x));
+    tp_node *elements = tp_flatten(x);
+    if (axis != 0 && x->shape.dim[0] < 0)
+        flat = tp__index_inside(n, flat, elements, 0); /* x may lack a row of the index */
+    tp__import_node_set_output(n, 0, tp_reshape_like(tp__scattered(n, elements, flat, updates), x));
 }
 static void tp__import_scatter_nd(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *updates = tp__import_node_input(n, 2);
     int64_t rows = 1, count = 1;
     int used = 0;
-    tp_node *index = tp__import_node_input(n, 1), *row = tp__flat_places(n, x, index, 0, &rows, &used);
+    tp_node *index = tp__import_node_input(n, 1), *row = tp__flat_places(n, x, index, 0, false, &rows, &used);
     for (int d = 0; d < index->shape.ndim - 1; d++) count *= tp__import_node_dim(n, index, d);
     if (n->importer->status != TP_OK || tp_is_poison(updates)) return;
     const int wanted = index->shape.ndim - 1 + x->shape.ndim - used;
@@ -3109,6 +3212,8 @@ static void tp__import_class_loss(
         label = tp_select(keep, label, tp_zeros_like(label));
         keep = tp__cast_if_needed(keep, p->dtype);
     }
+    if (n->importer->status != TP_OK) return;
+    label = tp__index_inside(n, label, x, 1); /* a label that is no class fails the run */
     if (tp__import_node_has(n, 2)) weight = tp_gather(tp__import_node_input(n, 2), label);
     if (keep) weight = weight ? tp_mul(weight, keep) : keep;
     tp_node *y = tp_neg(
@@ -4156,7 +4261,9 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
         if (c->status == TP_OK && !tp_shape_equal(&first[i].shape, &second->shape))
             tp__import_node_unknown_size(n, tp__import_node_partial(n));
         for (int64_t k = 0; c->status == TP_OK && first[i].data && k < tp_tensor_size(&first[i]); k++) {
-            const int64_t a = tp__known_int(&first[i], k), b = tp__known_int(second, k), symbol = a - guess[0];
+            const int64_t a = tp__known_int(&first[i], k), b = tp__known_int(second, k);
+            const int64_t symbol = (int64_t)((uint64_t)a - (uint64_t)guess[0]);
+            if (a == b && tp__is_any(a)) tp__import_node_no_size(n, a);
             if (a == b) continue;
             if (second->dtype == TP_I64)
                 ((int64_t *)second->data)[k] =

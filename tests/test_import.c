@@ -2475,6 +2475,257 @@ TEST(dimensions_of_updates)
     }
 }
 
+/* A weight w (2,3), whose elements of the type `elem` are 0 to 5, and an index: a weight too, or the input. */
+static int indexed(const char *op, int elem, int64_t axis, int ndim, const int64_t *dims, const float *index,
+                   bool is_known, double *y)
+{
+    static const int64_t two_by_3[] = {2, 3};
+    static const float floats[] = {0, 1, 2, 3, 4, 5};
+    static const int64_t ints[] = {0, 1, 2, 3, 4, 5};
+    const bool scatters = op[0] == 'S', is_float = elem == 1;
+    int64_t count = 1, known[8], of_updates[2];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    int got = -1;
+    for (int d = 0; d < ndim; d++) count *= dims[d];
+    for (int i = 0; i < count; i++) known[i] = (int64_t)index[i];
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, ndim, dims);
+    put_weight(&graph, "w", elem, 2, two_by_3, is_float ? (const void *)floats : ints, is_float ? 24 : 48);
+    put_weight(&graph, "k", 7, ndim, dims, known, (size_t)count * 8);
+    put_node(&graph, "Cast", "x", "c", int_attribute("to", 7));
+    memcpy(of_updates, dims, sizeof of_updates);
+    if (strstr(op, "ND")) of_updates[1] = 3; /* each place of one number is a row */
+    const int nu = strstr(op, "ND") && dims[1] == 2 ? 1 : 2;
+    put_weight(&graph, "u", elem, nu, of_updates, is_float ? (const void *)floats : ints,
+               (size_t)(nu == 1 ? dims[0] : of_updates[0] * of_updates[1]) * (is_float ? 4 : 8));
+    put_node(&graph, "Neg", "w", "minus", NULL);
+    put_node(&graph, op,
+             scatters   ? is_known ? "w,k,u" : "w,c,u"
+             : is_known ? "w,k"
+                        : "w,c",
+             "y", axis < 0 ? NULL : int_attribute("axis", axis));
+    put_io(&graph, 12, "y", elem, 0, NULL);
+    put_model(&file, &graph, 18);
+    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(ndim, dims), index);
+        if (tp_session_run(s, &feed, 1, &fetch, 1, &out) == TP_OK)
+            for (got = 0; got < (int)tp_tensor_size(out); got++) y[got] = tp_tensor_get(out, got);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    return got;
+}
+/* An index that is outside of its own axis picks no element of another row: the import or the run fails. */
+TEST(indices_outside_of_their_axis)
+{
+    static const struct {
+        const char *op;
+        int64_t axis, dims[2]; /* of the index */
+        float index[2];
+        int size; /* of the result; 0: it fails */
+        double first;
+    } row[] = {{"GatherElements", 1, {1, 1}, {2}, 1, 2},
+               {"GatherElements", 1, {1, 1}, {-3}, 1, 0},
+               {"GatherElements", 1, {1, 1}, {3}, 0, 0},
+               {"GatherElements", 1, {1, 1}, {-4}, 0, 0},
+               {"GatherElements", 1, {2, 1}, {0, 2}, 2, 0},
+               {"GatherElements", 1, {2, 1}, {0, 3}, 0, 0},
+               {"GatherElements", 1, {2, 1}, {0, 4294967296.0f}, 0, 0},
+               {"GatherElements", 1, {2, 1}, {0, -4294967296.0f}, 0, 0},
+               {"GatherElements", 0, {1, 1}, {-2}, 1, 0},
+               {"GatherElements", 0, {1, 1}, {2}, 0, 0},
+               {"GatherElements", 0, {1, 2}, {-3, 0}, 0, 0},
+               {"GatherND", -1, {1, 2}, {1, 2}, 1, 5},
+               {"GatherND", -1, {1, 2}, {0, 4}, 0, 0},
+               {"GatherND", -1, {1, 2}, {1, -4}, 0, 0},
+               {"GatherND", -1, {1, 2}, {2, -3}, 0, 0},
+               {"GatherND", -1, {1, 1}, {1}, 3, 3},
+               {"GatherND", -1, {1, 1}, {2}, 0, 0},
+               {"ScatterElements", 1, {1, 1}, {2}, 6, 0},
+               {"ScatterElements", 1, {1, 1}, {4}, 0, 0},
+               {"ScatterElements", 1, {1, 1}, {-4}, 0, 0},
+               {"ScatterElements", 0, {1, 2}, {2, 0}, 0, 0},
+               {"ScatterND", -1, {1, 2}, {1, 2}, 6, 0},
+               {"ScatterND", -1, {1, 2}, {0, 4}, 0, 0},
+               {"ScatterND", -1, {1, 2}, {2, 0}, 0, 0},
+               {"ScatterND", -1, {1, 1}, {-2}, 6, 0},
+               {"ScatterND", -1, {1, 1}, {2}, 0, 0}};
+    for (int i = 0; i < TP_COUNT(row); i++)
+        for (int kind = 0; kind < 4; kind++) {
+            double y[6] = {9};
+            const int got =
+                indexed(row[i].op, kind & 1 ? 7 : 1, row[i].axis, 2, row[i].dims, row[i].index, kind & 2, y);
+            CHECK_MSG(got == (row[i].size ? row[i].size : -1), "row %d, kind %d: %d, %s", i, kind, got,
+                      tp_last_error());
+            if (got > 0) CHECK(y[0] == row[i].first);
+            else if (kind & 2) CHECK(strstr(tp_last_error(), "along dimension ") || strstr(tp_last_error(), "outside"));
+            else CHECK_HAS(tp_last_error(), "outside");
+        }
+    static const int64_t too_wide[] = {1, 4}, one_row[] = {3, 1};
+    static const float zeros[4] = {0};
+    double y[6];
+    for (int kind = 0; kind < 4; kind++) {
+        const char *op = kind & 1 ? "ScatterElements" : "GatherElements";
+        CHECK(indexed(op, 7, 0, 2, too_wide, zeros, kind & 2, y) < 0);
+        CHECK_HAS(tp_last_error(), "Elements has an index with 4 elements along dimension 1, which has 3");
+        CHECK(indexed(op, 7, 1, 2, one_row, zeros, kind & 2, y) < 0);
+        CHECK_HAS(tp_last_error(), "Elements has an index with 3 elements along dimension 0, which has 2");
+    }
+}
+
+/* A label of a loss that is no class fails the run, but for the one that is ignored. */
+TEST(labels_that_are_no_class)
+{
+    static const struct {
+        float label[2];
+        bool ignores, runs;
+    } row[] = {{{0, 2}, false, true}, {{0, 3}, false, false}, {{-1, 0}, false, false},
+               {{-1, 0}, true, true}, {{99, 0}, true, false}, {{0, -2}, true, false}};
+    static const char *const op[] = {"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"};
+    static const int64_t scores[] = {2, 3};
+    static const float s[] = {1, 2, 3, 4, 5, 6};
+    for (int i = 0; i < 2 * TP_COUNT(row); i++) {
+        const tp_shape shape = tp_make_shape_n(1, two);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 1, two);
+        put_weight(&graph, "s", 1, 2, scores, s, sizeof s);
+        put_node(&graph, "Cast", "x", "label", int_attribute("to", 7));
+        put_node(&graph, op[i % 2], "s,label", "y", row[i / 2].ignores ? int_attribute("ignore_index", -1) : NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 17);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m))) {
+            tp_session *session = tp_session_new(g, NULL);
+            tp_node *fetch = m.output[0].node;
+            const tp_tensor *out = NULL;
+            tp_feed feed;
+            memset(&feed, 0, sizeof feed);
+            feed.node = m.input[0].node;
+            tp_tensor_view(&feed.value, TP_F32, shape, row[i / 2].label);
+            const tp_status st = tp_session_run(session, &feed, 1, &fetch, 1, &out);
+            if (row[i / 2].runs) CHECK_OK(st);
+            else CHECK_ERR(st, st < TP_OK ? st : TP_ERR, "is outside the rows");
+            tp_session_free(session);
+        }
+        tp_graph_free(g);
+    }
+}
+
+/* The numbers of an int64 beyond 2^53 are not rounded. */
+static bool gives_int64(const int64_t *want, int n)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    bool right = false;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m))) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        if (CHECK_OK(tp_session_run(s, NULL, 0, &fetch, 1, &out)) && CHECK(out->dtype == TP_I64))
+            right = tp_tensor_size(out) == n && memcmp(out->data, want, (size_t)n * sizeof *want) == 0;
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    return right;
+}
+TEST(large_integers_are_scattered)
+{
+    static const int64_t big = ((int64_t)1 << 53) + 1, at[] = {2, 0};
+    static const int64_t x[] = {INT64_MAX, -((int64_t)1 << 60) - 1, 7}, places[] = {2, 1};
+    static const char *const how[] = {"none", "add"};
+    for (int i = 0; i < 4; i++) {
+        const int64_t updates[] = {i & 2 ? INT64_MIN : big, -big};
+        int64_t want[3] = {-big, x[1], updates[0]};
+        if (i & 1) want[0] = INT64_MAX - big, want[2] = updates[0] + 7;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "x", 7, 1, three, x, sizeof x);
+        put_weight(&graph, "at", 7, 2, places, at, sizeof at);
+        put_weight(&graph, "u", 7, 1, two, updates, sizeof updates);
+        put_node(&graph, "ScatterND", "x,at,u", "y", text_attribute("reduction", how[i & 1]));
+        put_io(&graph, 12, "y", 7, 1, three);
+        put_model(&file, &graph, 18);
+        CHECK_MSG(gives_int64(want, 3), "case %d", i);
+    }
+}
+TEST(ranges_of_large_integers)
+{
+    static const int64_t big = ((int64_t)1 << 53) + 1;
+    static const struct {
+        int64_t from, to, by;
+        int n;
+        int64_t list[4];
+    } row[] = {{big, big + 3, 1, 3, {big, big + 1, big + 2}},
+               {big + 3, big, -2, 2, {big + 3, big + 1}},
+               {INT64_MIN, INT64_MAX, INT64_MAX, 3, {INT64_MIN, -1, INT64_MAX - 1}},
+               {INT64_MAX, INT64_MIN, INT64_MIN, 2, {INT64_MAX, -1}},
+               {5, 5, 1, 0, {0}},
+               {5, 4, 1, 0, {0}},
+               {4, 5, -1, 0, {0}}};
+    static const char *const name[] = {"from", "to", "by"};
+    for (int i = 0; i < TP_COUNT(row) + 2; i++) {
+        const int64_t numbers[][3] = {{1, 5, 0}, {INT64_MIN, INT64_MAX, 1}};
+        const bool good = i < TP_COUNT(row);
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        for (int k = 0; k < 3; k++) {
+            const int64_t v = !good    ? numbers[i - TP_COUNT(row)][k]
+                              : k == 0 ? row[i].from
+                              : k == 1 ? row[i].to
+                                       : row[i].by;
+            put_weight(&graph, name[k], 7, 0, NULL, &v, sizeof v);
+        }
+        put_node(&graph, "Range", "from,to,by", "y", NULL);
+        put_io(&graph, 12, "y", 7, 1, n_by_2);
+        put_model(&file, &graph, 18);
+        if (good) CHECK_MSG(gives_int64(row[i].list, row[i].n), "row %d", i);
+        else CHECK(refused(&file, NULL, i == TP_COUNT(row) ? "Range from 1 to 5 by 0" : "by 1"));
+    }
+}
+
+/* Numbers that stand for unknown sizes inside the import are no numbers of a file. */
+TEST(numbers_that_stand_for_unknown_sizes)
+{
+    static const int64_t sizes[] = {INT64_MIN + 4711, INT64_MIN + 4712, INT64_MIN + 4711 + 65535};
+    for (int i = 0; i < 2 * TP_COUNT(sizes); i++) {
+        const int64_t list[2] = {sizes[i / 2], 2};
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_weight(&graph, "s", 7, 1, two, list, sizeof list);
+        put_node(&graph, "Shape", "x", "of_x", NULL);
+        put_node(&graph, "Concat", "of_x,s", "both", int_attribute("axis", 0));
+        if (i % 2) put_node(&graph, "Reshape", "x,s", "y", NULL);
+        else put_node(&graph, "Expand", "x,both", "y", NULL);
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 13);
+        CHECK(refused(&file, NULL, "cannot take a list with the number -92233720368547"));
+    }
+}
+TEST(slices_of_one_axis_twice)
+{
+    static const int64_t zeros[2] = {0, 0}, ends[2] = {2, 10};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_weight(&graph, "zeros", 7, 1, two, zeros, sizeof zeros);
+    put_weight(&graph, "ends", 7, 1, two, ends, sizeof ends);
+    put_node(&graph, "Slice", "x,zeros,ends,zeros", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    CHECK(refused(&file, NULL, "y: Slice names axis 0 twice"));
+}
+
 /* The channels of SpaceToDepth times its blocks are more than an int64 holds. */
 TEST(more_channels_than_an_int64_holds)
 {
@@ -2538,6 +2789,27 @@ TEST(as_many_updates_as_are_mixed)
         }
 }
 
+/* Whether the model of `file` fails in a run with a single row. */
+static bool axis_run_fails(const float *x)
+{
+    static const int64_t one_row[] = {1, 2};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    bool fails = false;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m))) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(2, one_row), x);
+        fails = tp_session_run(s, &feed, 1, &fetch, 1, &out) < TP_OK && strstr(tp_last_error(), "outside the rows");
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    return fails;
+}
 /* Where the first size of what is changed is unknown: it takes no part in the places of the others. */
 TEST(places_in_a_batch_of_unknown_size)
 {
@@ -2557,6 +2829,7 @@ TEST(places_in_a_batch_of_unknown_size)
         put_model(&file, &graph, 18);
         if (CHECK_MSG(run_file(&of_x, x, 6, y) == 6, "axis %d: %s", axis, tp_last_error()))
             for (int i = 0; i < 6; i++) CHECK(y[i] == want[axis][i]);
+        CHECK(axis_run_fails(x));
     }
     graph.n = 0; /* the size of another axis has to be known */
     put_text(&graph, 2, "g");

@@ -93,6 +93,9 @@ typedef struct tp_import_onnx_desc {
     /* limit of the number of operations that import computes from constants, so that a small file cannot keep it busy for ever;
      * default 2e10, some seconds to a minute; TP_ZERO: none */
     double max_work;
+    /* limit of the bytes that an import may take, so that a small file cannot fill the memory: the nodes of the graph, with those of loops
+     * that are unrolled, and values that are read or computed; default 1 GiB and 16 times the size of the model's files */
+    double max_memory;
 } tp_import_onnx_desc;
 /* The imported model; the graph owns the arrays. Inputs that d->inputs replaced are listed too. */
 typedef struct tp_onnx_model {
@@ -212,8 +215,12 @@ typedef struct tp__importer {
     tp__list symbols; /* list of symbols: item i is symbol i + 1 */
     int64_t opset;
     double work, max_work; /* number of elements listed and operations computed so far, and its limit */
+    double value_bytes;    /* of the values that are known */
+    double max_memory;     /* limit of these, of the graph's nodes and of `mem` */
+    size_t graph_bytes;    /* those that the graph had before the import */
     int depth;             /* depth of nested Ifs */
     tp__pb file;           /* the whole model */
+    tp__map files;         /* has the names of the files with external data */
     tp__list dim_names;    /* names of the dimensions of the inputs, in their order; the map has each of them */
     tp__map dim_name_map;
     tp__list open_dims;  /* a tp__open_dim for each dimension of an input whose size is not known */
@@ -291,13 +298,27 @@ static tp_status tp__importer_nomem(tp__importer *c)
 }
 /* The most elements of a value that is computed or listed during the import, and of a value of the graph (TP__VALUE_MAX), so
  * that products of a few dimensions cannot overflow. */
-#define TP__IMPORT_MAX            ((int64_t)1 << 28)
-#define TP__IMPORT_LAST           TP__VALUE_MAX
+#define TP__IMPORT_MAX  ((int64_t)1 << 28)
+#define TP__IMPORT_LAST TP__VALUE_MAX
+/* The default limit of an import's memory: so many bytes, and so many for each byte of the model's files. */
+#define TP__IMPORT_BASE           1073741824.0
+#define TP__IMPORT_SHARE          16.0
 #define tp__on_fail(n_, st_, ...) tp__importer_fail((n_)->importer, (n_)->name, (st_), __VA_ARGS__)
-static bool tp__import_node_spend(tp__import_node *n, double work)
+/* Whether so many bytes more are within the limit of the import's memory; false after an error, too. */
+static bool tp__importer_has_room(tp__importer *c, const char *node, double bytes)
+{
+    const double nodes = (double)(c->graph[0]->arena.used - c->graph_bytes);
+    if (c->value_bytes + nodes + (double)c->mem.used + bytes <= c->max_memory) return c->status == TP_OK;
+    tp__importer_fail(c, node, TP_ERR_UNSUPPORTED,
+                      "the import would take more than %g bytes of memory; .max_memory is how many are allowed",
+                      c->max_memory);
+    return false;
+}
+/* Counts operations that the import computes, and asks for bytes that it needs. */
+static bool tp__import_node_spend(tp__import_node *n, double work, double bytes)
 {
     n->importer->work += work;
-    if (n->importer->work <= n->importer->max_work) return n->importer->status == TP_OK;
+    if (n->importer->work <= n->importer->max_work) return tp__importer_has_room(n->importer, n->name, bytes);
     tp__on_fail(n, TP_ERR_UNSUPPORTED,
                 "%s: what follows from constants takes too many operations to compute; .max_work "
                 "is how many are allowed",
@@ -526,15 +547,49 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
     if (!inside || tp__os_stat(file, false, &is) != 0 || is.kind != TP__OS_FILE)
         return tp__importer_fail(c, name, TP_ERR_FORMAT,
                                  "its data should lie in '%s', which is no plain file in the model's folder", location);
+    if (!tp__map_get(&c->files, location)) {
+        if (!tp__map_put(&c->files, location, c)) return tp__importer_nomem(c);
+        if (!c->options || !(c->options->max_memory > 0)) c->max_memory += TP__IMPORT_SHARE * (double)is.size;
+    }
     const int64_t all = (int64_t)is.size, n = length >= 0 ? length : all - offset;
     if (wrong_length || offset < 0 || offset > all || n > all - offset)
         return tp__importer_fail(c, name, TP_ERR_FORMAT,
                                  "its data is %lld bytes from byte %lld of '%s' on, which has %lld", (long long)length,
                                  (long long)offset, location, (long long)all);
+    if (!tp__importer_has_room(c, name, (double)n)) return c->status;
     return tp__importer_read_part(c, name, file, offset, n, data, size);
 }
 
 /* -- tensors (TensorProto) */
+/* Reads the elements of a tensor into t: `item` bytes each from `raw`, or, if that is NULL, from the field for their type. Returns how many
+ * there are. */
+static int64_t tp__importer_elements(tp__pb msg, const tp__pb *raw, int64_t elem, int item, tp_tensor *t)
+{
+    /* the field that holds the numbers, and its wire type */
+    const int number = elem == 1 ? 4 : elem == 11 ? 10 : elem == 7 ? 7 : 5, wire = elem == 1 ? 5 : elem == 11 ? 1 : 0;
+    const tp_dtype dtype = t->dtype;
+    const int64_t n = tp_tensor_size(t);
+    tp__pb pack = {NULL, NULL, false};
+    int64_t i = 0;
+    uint64_t v;
+    for (; i < n; i++) {
+        if (raw) {
+            v = 0;
+            for (int k = 0; k < item; k++) v |= (uint64_t)raw->at[i * item + k] << (8 * k);
+        } else if (!tp__pb_number(&msg, &pack, number, wire, &v)) break;
+        uint8_t *to = (uint8_t *)t->data + i * (int64_t)tp_dtype_size(dtype);
+        if (elem == 10 || elem == 16) {
+            const float x = elem == 10 ? tp_f16_to_f32((uint16_t)v) : tp_bf16_to_f32((uint16_t)v);
+            memcpy(to, &x, sizeof x);
+        } else if (dtype == TP_BOOL) *to = v != 0;
+        else if (dtype == TP_U8) *to = (uint8_t)v;
+        else if (item == 4) {
+            const uint32_t x = (uint32_t)v;
+            memcpy(to, &x, sizeof x);
+        } else memcpy(to, &v, sizeof v);
+    }
+    return i;
+}
 static tp_status tp__importer_tensor(tp__importer *c, tp__pb msg, tp_tensor *t, const char **name_out, const char *node)
 {
     tp__pb_field f;
@@ -577,37 +632,21 @@ static tp_status tp__importer_tensor(tp__importer *c, tp__pb msg, tp_tensor *t, 
         raw.end = raw.at + size;
         has_raw = true;
     }
-    /* the field that holds the numbers, and its wire type */
-    const int number = elem == 1 ? 4 : elem == 11 ? 10 : elem == 7 ? 7 : 5, wire = elem == 1 ? 5 : elem == 11 ? 1 : 0;
     if (has_raw ? raw.end - raw.at != n * item : n > msg.end - msg.at) {
         tp_free(file);
         return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld bytes for %lld elements of %s", name,
                                  (long long)(has_raw ? raw.end - raw.at : msg.end - msg.at), (long long)n,
                                  tp__import_dtype_name(elem));
     }
+    if (!tp__importer_has_room(c, name, (double)n * (double)tp_dtype_size(dtype))) {
+        tp_free(file);
+        return c->status;
+    }
     if (tp_tensor_resize(t, dtype, shape) != TP_OK) {
         tp_free(file);
         return tp__importer_nomem(c);
     }
-    int64_t i = 0;
-    m = msg;
-    memset(&pack, 0, sizeof pack);
-    for (; i < n; i++) {
-        if (has_raw) {
-            v = 0;
-            for (int k = 0; k < item; k++) v |= (uint64_t)raw.at[i * item + k] << (8 * k);
-        } else if (!tp__pb_number(&m, &pack, number, wire, &v)) break;
-        uint8_t *to = (uint8_t *)t->data + i * (int64_t)tp_dtype_size(dtype);
-        if (elem == 10 || elem == 16) {
-            const float x = elem == 10 ? tp_f16_to_f32((uint16_t)v) : tp_bf16_to_f32((uint16_t)v);
-            memcpy(to, &x, sizeof x);
-        } else if (dtype == TP_BOOL) *to = v != 0;
-        else if (dtype == TP_U8) *to = (uint8_t)v;
-        else if (item == 4) {
-            const uint32_t x = (uint32_t)v;
-            memcpy(to, &x, sizeof x);
-        } else memcpy(to, &v, sizeof v);
-    }
+    const int64_t i = tp__importer_elements(msg, has_raw ? &raw : NULL, elem, item, t);
     tp_free(file);
     if (i < n)
         return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld of its %lld elements", name,
@@ -718,7 +757,8 @@ static tp_tensor *tp__import_node_value(tp__import_node *n, int i, tp_dtype dtyp
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__IMPORT_MAX);
         return NULL;
     }
-    if (!tp__import_node_spend(n, (double)tp_shape_size(&shape))) return NULL;
+    const double count = (double)tp_shape_size(&shape);
+    if (!tp__import_node_spend(n, count, count * (double)tp_dtype_size(dtype))) return NULL;
     if (tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
         tp__importer_nomem(n->importer);
         return NULL;
@@ -1261,7 +1301,8 @@ static void tp__import_reduce(tp__import_node *n)
 /* Allocates a list of indices; NULL after an error. */
 static int64_t *tp__import_node_list(tp__import_node *n, int64_t count)
 {
-    if (count >= 0 && count <= TP__IMPORT_MAX && !tp__import_node_spend(n, (double)count)) return NULL;
+    if (count >= 0 && count <= TP__IMPORT_MAX && !tp__import_node_spend(n, (double)count, 16.0 * (double)count))
+        return NULL; /* the list, and the constant that has it */
     if (count >= 0 && count <= TP__IMPORT_MAX)
         return (int64_t *)tp__importer_alloc(n->importer, (size_t)count, sizeof(int64_t));
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s takes a list of %lld elements", n->op, (long long)count);
@@ -1590,8 +1631,8 @@ static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__windo
     if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
     int64_t size[2];
     if (!tp__import_node_window_counts(n, x, w, size)) return x;
-    for (int64_t p = 0; p < w->k[0] && n->importer->status == TP_OK; p++)
-        for (int64_t q = 0; q < w->k[1] && n->importer->status == TP_OK; q++) {
+    for (int64_t p = 0; p < w->k[0] && tp__import_node_spend(n, 0, 0); p++)
+        for (int64_t q = 0; q < w->k[1] && tp__import_node_spend(n, 0, 0); q++) {
             tp_node *part = tp__slice_every(n, x, w->first, p * w->dilation[0], w->stride[0], size[0]);
             part = tp__slice_every(n, part, w->first + 1, q * w->dilation[1], w->stride[1], size[1]);
             y = !y ? part : mean ? tp_add(y, part) : tp_maximum(y, part);
@@ -1613,7 +1654,7 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
     strides[2] = by_column ? 1 : dim[3], strides[3] = by_column ? dim[2] : 1;
     strides[1] = dim[2] * dim[3], strides[0] = dim[1] * strides[1];
     if (dim[0] * strides[0] > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
-    if (!tp__import_node_spend(n, (double)(dim[0] * strides[0]))) return x;
+    if (!tp__import_node_spend(n, (double)(dim[0] * strides[0]), 16.0 * (double)(dim[0] * strides[0]))) return x;
     if (tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK) return tp__importer_nomem(n->importer), x;
     for (int64_t i = 0; i < dim[0] * strides[0]; i++) {
         const int64_t h = i / dim[3] % dim[2], v = i % dim[3];
@@ -1623,8 +1664,8 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
     tp_tensor_free(&t);
     x = tp__pad_space(x, w, -HUGE_VALF);
     if (!tp__import_node_window_counts(n, x, w, size)) return x;
-    for (int64_t p = 0; p < w->k[0] && n->importer->status == TP_OK; p++)
-        for (int64_t q = 0; q < w->k[1] && n->importer->status == TP_OK; q++) {
+    for (int64_t p = 0; p < w->k[0] && tp__import_node_spend(n, 0, 0); p++)
+        for (int64_t q = 0; q < w->k[1] && tp__import_node_spend(n, 0, 0); q++) {
             tp_node *part[2] = {x, place};
             for (int i = 0; i < 2; i++) {
                 part[i] = tp__slice_every(n, part[i], 2, p * w->dilation[0], w->stride[0], size[0]);
@@ -2575,7 +2616,7 @@ static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index
             return index;
         }
     is_checked = is_checked || tp__index_is_known(n, x, axis, 0, 1);
-    if (n->importer->status != TP_OK || !tp__import_node_spend(n, (double)size)) return index;
+    if (n->importer->status != TP_OK || !tp__import_node_spend(n, (double)size, 16.0 * (double)size)) return index;
     if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__importer_nomem(n->importer), index;
     for (int64_t i = 0; i < size; i++) {
         int64_t index_left = i;
@@ -2659,7 +2700,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     row = tp_flatten(row);
     if (batch > 0) { /* adds the first row of each batch element to the indices */
         if (count * row_size > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
-        if (!tp__import_node_spend(n, (double)(count * row_size))) return index;
+        if (!tp__import_node_spend(n, (double)(count * row_size), 16.0 * (double)(count * row_size))) return index;
         if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * row_size)) != TP_OK)
             return tp__importer_nomem(n->importer), index;
         for (int64_t i = 0; i < count * row_size; i++) ((int64_t *)t.data)[i] = i / row_size * stride[batch - 1];
@@ -2814,7 +2855,7 @@ static void tp__import_trilu(tp__import_node *n)
         tp__import_node_unsupported(n, "a matrix that large");
         return;
     }
-    if (!tp__import_node_spend(n, (double)(dim[0] * dim[1]))) return;
+    if (!tp__import_node_spend(n, (double)(dim[0] * dim[1]), 2.0 * (double)(dim[0] * dim[1]))) return;
     if (tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) {
         tp__importer_nomem(n->importer);
         return;
@@ -3065,7 +3106,8 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
     memset(&m, 0, sizeof m);
     memset(&in, 0, sizeof in);
     const int64_t dim[2] = {r->out, r->in};
-    if (!tp__import_node_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out))
+    if (!tp__import_node_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out,
+                               16.0 * (double)(r->in * r->out + r->out)))
         return NULL;
     double *row = (double *)tp__importer_alloc(n->importer, (size_t)r->in, sizeof *row);
     bool all_inside = true;
@@ -3317,6 +3359,7 @@ static tp_node *tp__rnn_unrolled(tp__import_node *n, char kind, tp__import_node_
     tp_node **step = (tp_node **)tp__importer_alloc(n->importer, (size_t)T, sizeof *step);
     if (!step) return NULL;
     for (int64_t t = 0; t < T; t++) {
+        if (!tp__import_node_spend(n, 0, 0)) return NULL;
         tp__rnn_step(kind, q, tp__rnn_part(q->inputs, t));
         step[t] = q->h;
     }
@@ -3487,7 +3530,8 @@ static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (size > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "a sequence that long");
-    if (!tp__import_node_spend(n, (double)size)) return tp_poison(n->importer->graph[n->importer->graph_index]);
+    if (!tp__import_node_spend(n, (double)size, 16.0 * (double)size))
+        return tp_poison(n->importer->graph[n->importer->graph_index]);
     if (tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
         return tp__importer_nomem(n->importer), tp_poison(n->importer->graph[n->importer->graph_index]);
     for (int64_t i = 0; i < size; i++) tp_tensor_set(&t, i, (double)i);
@@ -4071,10 +4115,12 @@ TP_DEF const char *tp_import_onnx_operator(int i)
 
 /* ==== >>import ========================================================================================= */
 
+#define TP__IMPORT_SCRATCH ((size_t)1 << 28) /* bytes of the graph for folding that are not kept */
 /* Creates the graph for folding and its session; replaces them when the graph has grown. reset: only frees them. */
 static tp_status tp__importer_scratch(tp__importer *c, bool reset)
 {
-    if (reset || (c->graph[1] && tp_graph_n_operations(c->graph[1]) > 512)) {
+    if (reset ||
+        (c->graph[1] && (tp_graph_n_operations(c->graph[1]) > 512 || c->graph[1]->arena.used > TP__IMPORT_SCRATCH))) {
         tp_session_free(c->session);
         tp_graph_free(c->graph[1]);
         c->session = NULL;
@@ -4167,7 +4213,7 @@ static void tp__import_node_build(tp__import_node *n)
     tp__import_value **in = n->in;
     n->channels_last = c->graph_index == 0 && tp__import_node_is_image(n);
     if (n->channels_last) n->in = tp__import_node_channels_last(n);
-    if (c->status == TP_OK) n->row->build(n);
+    if (tp__import_node_spend(n, 0, 0)) n->row->build(n);
     for (int i = 0; i < n->n_out && n->channels_last; i++)
         if (n->made[i] && n->made[i]->shape.ndim > 2) n->made[i] = tp__nchw(n->made[i]);
     n->in = in;
@@ -4193,8 +4239,13 @@ static void tp__import_node_fold(tp__import_node *n)
     c->graph_index = 1;
     tp__import_node_build(n);
     c->graph_index = 0;
-    for (int i = first; i < tp_graph_n_operations(c->graph[1]) && c->status == TP_OK; i++)
-        tp__import_node_spend(n, tp__operation_work(tp_graph_operation(c->graph[1], i)));
+    double bytes = 0; /* of all that is computed */
+    for (int i = first; i < tp_graph_n_operations(c->graph[1]) && c->status == TP_OK; i++) {
+        const tp_operation *o = tp_graph_operation(c->graph[1], i);
+        for (int k = 0; k < o->n_out; k++)
+            bytes += (double)tp_shape_size(&o->out[k].shape) * (double)tp_dtype_size(o->out[k].dtype);
+        tp__import_node_spend(n, tp__operation_work(o), bytes);
+    }
     for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
         if (!n->made[i] || !n->out[i][0]) continue;
         const tp_status st = tp_session_eval(c->session, n->made[i], &n->value[i]);
@@ -4401,8 +4452,10 @@ static void tp__import_node_run(tp__import_node *n)
 {
     tp__importer *c = n->importer;
     if (tp__import_node_is_weight(n)) {
-        tp__import_value *v = tp__importer_value(c, n->out[0]);
+        const double bytes = (double)tp_tensor_bytes(&n->in[0]->known);
+        tp__import_value *v = tp__importer_has_room(c, n->name, bytes) ? tp__importer_value(c, n->out[0]) : NULL;
         if (!v) return;
+        c->value_bytes += bytes;
         if (tp_tensor_copy(&v->known, &n->in[0]->known) != TP_OK) {
             tp__importer_nomem(c);
             return;
@@ -4431,6 +4484,7 @@ static void tp__import_node_run(tp__import_node *n)
         v->node[0] = n->made[i];
         if (v->node[0]) tp__importer_findable(c, n->out[i], v->node[0]);
         v->is_known = n->set[i];
+        c->value_bytes += (double)tp_tensor_bytes(&n->value[i]);
         v->known = n->value[i]; /* v becomes the owner of the tensor */
         v->partial = n->partial && n->set[i] && n->value[i].dtype == TP_I64;
     }
@@ -4586,6 +4640,7 @@ static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)
                                   name ? name : "");
             else v = tp__importer_value(c, name);
             if (v) {
+                c->value_bytes += (double)tp_tensor_bytes(&t);
                 v->known = t;
                 v->is_known = true;
                 if (tp__importer_is_variable(c, name, &t)) tp__importer_variable(c, name, v);
@@ -4872,6 +4927,8 @@ static tp_status tp__importer_check_options(tp__importer *c)
     if (!(d->max_work >= 0))
         return tp__importer_fail(c, NULL, TP_ERR_ARG,
                                  ".max_work is %g: give a number of operations; TP_ZERO allows none", d->max_work);
+    if (!(d->max_memory >= 0))
+        return tp__importer_fail(c, NULL, TP_ERR_ARG, ".max_memory is %g: give a number of bytes", d->max_memory);
     if (tp__importer_check_lists(c) != TP_OK || !d->constants) return c->status;
     if (!*d->constants)
         return tp__importer_fail(c, NULL, TP_ERR_ARG,
@@ -4894,6 +4951,8 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     c.model_name = model_name;
     c.path = path;
     c.max_work = d && d->max_work > 0 ? d->max_work : 2e10;
+    c.max_memory = d && d->max_memory > 0 ? d->max_memory : TP__IMPORT_BASE + TP__IMPORT_SHARE * (double)size;
+    c.graph_bytes = g->arena.used;
     c.file = file;
     if (tp_graph_status(g) != TP_OK) return tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
     if (tp__importer_check_options(&c) != TP_OK) return c.status;
@@ -4926,6 +4985,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp__map_free(&c.dim_name_map);
     tp__map_free(&c.statistics);
     tp__map_free(&c.untrained);
+    tp__map_free(&c.files);
     tp_regex_free(c.constants);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);

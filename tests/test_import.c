@@ -1251,7 +1251,11 @@ TEST(options_that_make_no_sense_are_refused)
     CHECK(options_refused(g, &d, ".max_work is -1"));
     d.max_work = (double)NAN;
     CHECK(options_refused(g, &d, ".max_work is"));
-    d.max_work = 0, d.constants = "";
+    d.max_work = 0, d.max_memory = -1;
+    CHECK(options_refused(g, &d, ".max_memory is -1: give a number of bytes"));
+    d.max_memory = (double)NAN;
+    CHECK(options_refused(g, &d, ".max_memory is"));
+    d.max_memory = 0, d.constants = "";
     CHECK(options_refused(g, &d, ".constants is empty, which matches every name"));
     d.constants = "layer/(W";
     CHECK(options_refused(g, &d, ".constants: "));
@@ -2691,6 +2695,49 @@ TEST(ranges_of_large_integers)
         if (good) CHECK_MSG(gives_int64(row[i].list, row[i].n), "row %d", i);
         else CHECK(refused(&file, NULL, i == TP_COUNT(row) ? "Range from 1 to 5 by 0" : "by 1"));
     }
+}
+
+/* A small file does not fill the memory: values that are computed, windows and loops that are taken apart. */
+static bool takes_too_much(double most)
+{
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.max_memory = most;
+    return refused(&file, &d, "of memory; .max_memory is how many are allowed");
+}
+TEST(memory_of_an_import)
+{
+    static const int64_t steps[] = {4000, 1, 1}, image[] = {1, 1, 64, 64}, cell[] = {1, 1, 1}, window[] = {64, 64};
+    static const int64_t many[] = {1 << 27}, some[] = {1000};
+    static const float weight[] = {1};
+    char out[16];
+    for (int large = 0; large < 2; large++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "s", 7, 1, one, large ? many : some, sizeof *some);
+        put_node(&graph, "ConstantOfShape", "s", "c", NULL);
+        put_node(&graph, "Neg", "c", "y", NULL);
+        put_node(&graph, "Neg", "y", "z", NULL);
+        put_model(&file, &graph, 17);
+        if (!large) CHECK(accepted(&file) && takes_too_much(9000));
+        else CHECK(refused(&file, NULL, "y: the import would take more than 1.073"));
+    }
+    for (int loops = 0; loops < 2; loops++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, loops ? 3 : 4, loops ? steps : image);
+        if (loops) put_weight(&graph, "w", 1, 3, cell, weight, sizeof weight);
+        for (int i = 0; i < 4; i++) {
+            snprintf(out, sizeof out, loops ? "y%d" : "y%d,i%d", i, i);
+            if (loops) put_node(&graph, "RNN", "x,w,w", out, int_attribute("hidden_size", 1));
+            else put_node(&graph, "MaxPool", "x", out, ints_attribute("kernel_shape", window, 2));
+        }
+        put_model(&file, &graph, 17);
+        CHECK(takes_too_much(3e6) && takes_too_much(3e7));
+        CHECK(accepted(&file));
+    }
+    linear_model();
+    CHECK(accepted(&file) && takes_too_much(100));
 }
 
 /* Numbers that stand for unknown sizes inside the import are no numbers of a file. */

@@ -190,7 +190,7 @@ typedef struct tp__import_value {
 static bool tp__is_any(int64_t v) { return v >= TP__OV_ANY && v < TP__OV_ANY + TP__OV_SYMBOLS; }
 typedef struct tp__symbol {
     tp_node *node;
-    int axis;
+    int axis, number;
 } tp__symbol;
 /* A dimension of an input whose size is not known. */
 typedef struct tp__open_dim {
@@ -224,6 +224,11 @@ typedef struct tp__importer {
     tp__list dim_names;    /* names of the dimensions of the inputs, in their order; the map has each of them */
     tp__map dim_name_map;
     tp__list open_dims;  /* a tp__open_dim for each dimension of an input whose size is not known */
+    tp__map reads;       /* of each name that is read, how many inputs of nodes have it: see tp__importer_reads */
+    bool has_reads;      /* the map was made */
+    bool reads_all;      /* what is read is not known */
+    tp__map inputs;      /* has the names of the inputs */
+    tp__map symbol_map;  /* has the symbols by node and axis */
     tp__map statistics;  /* has the names of the weights that are running statistics of batch norms, with a value */
     tp__map untrained;   /* has the names that the file lists as no trained weights */
     int n_untrained;     /* how many of them stay constant */
@@ -720,29 +725,48 @@ static bool tp__pb_is_text(tp__pb s, const char *text)
     const size_t n = (size_t)(s.end - s.at);
     return n == strlen(text) && (n == 0 || memcmp(s.at, text, n) == 0);
 }
-/* Whether a node of a GraphProto, or of a graph in it, has this input, or the graph this output. */
-static bool tp__pb_graph_reads(tp__pb graph, const char *name, int depth)
+/* Counts what a GraphProto reads: the inputs of its nodes, the names that graphs in it read, and its outputs. Only inputs of nodes of the
+ * model's own graph, at depth 0, add to a name's number. */
+static void tp__importer_count_reads(tp__importer *c, tp__pb graph, int depth)
 {
     tp__pb_field m, e, a;
-    bool reads = depth > 30; /* such graphs are refused elsewhere */
-    while (!reads && tp__pb_next(&graph, &m))
-        for (tp__pb p = m.sub; !reads && (m.number == 1 || m.number == 12) && m.wire == 2 && tp__pb_next(&p, &e);) {
-            if (e.number == 1 && e.wire == 2) reads = tp__pb_is_text(e.sub, name);
-            for (tp__pb q = e.sub; !reads && m.number == 1 && e.number == 5 && e.wire == 2 && tp__pb_next(&q, &a);)
-                if ((a.number == 6 || a.number == 11) && a.wire == 2)
-                    reads = tp__pb_graph_reads(a.sub, name, depth + 1);
+    c->reads_all |= depth > 30; /* such graphs are refused elsewhere */
+    while (c->status == TP_OK && depth <= 30 && tp__pb_next(&graph, &m))
+        for (tp__pb p = m.sub; (m.number == 1 || m.number == 12) && m.wire == 2 && tp__pb_next(&p, &e);) {
+            if (e.number == 1 && e.wire == 2) {
+                const char *name = tp__importer_string(c, e.sub);
+                int *reads = (int *)tp__map_get(&c->reads, name);
+                if (!reads) {
+                    reads = (int *)tp__importer_alloc(c, 1, sizeof *reads);
+                    if (!reads) return;
+                    *reads = 0;
+                    if (!tp__map_put(&c->reads, name, reads)) tp__importer_nomem(c);
+                }
+                *reads += depth == 0 && m.number == 1 && *reads < INT_MAX;
+            }
+            for (tp__pb q = e.sub; m.number == 1 && e.number == 5 && e.wire == 2 && tp__pb_next(&q, &a);)
+                if ((a.number == 6 || a.number == 11) && a.wire == 2) tp__importer_count_reads(c, a.sub, depth + 1);
         }
-    return reads;
+}
+/* How many inputs of nodes have this name; -1 if nothing reads it. What the whole file reads is counted at the first call. */
+static int tp__importer_reads(tp__importer *c, const char *name)
+{
+    tp__pb_field f;
+    if (!c->has_reads)
+        for (tp__pb p = c->file; c->status == TP_OK && tp__pb_next(&p, &f);) {
+            /* fields of a ModelProto: 7 the graph, 25 a function, where names are local */
+            if (f.number == 25) c->reads_all = true;
+            if (f.number == 7 && f.wire == 2) tp__importer_count_reads(c, f.sub, 0);
+        }
+    c->has_reads = true;
+    const int *reads = (const int *)tp__map_get(&c->reads, name);
+    return reads ? *reads : -1;
 }
 /* Whether another node or the caller reads output i; in a model with functions, where names are local, whether it has a name. */
 static bool tp__import_node_output_read(const tp__import_node *n, int i)
 {
-    tp__pb_field f;
-    bool reads = false;
-    /* fields of a ModelProto: 7 the graph, 25 a function */
-    for (tp__pb p = n->importer->file; !reads && tp__import_node_output_used(n, i) && tp__pb_next(&p, &f);)
-        reads = f.number == 25 || (f.number == 7 && f.wire == 2 && tp__pb_graph_reads(f.sub, n->out[i], 0));
-    return reads;
+    return tp__import_node_output_used(n, i) &&
+           (tp__importer_reads(n->importer, n->out[i]) >= 0 || n->importer->reads_all);
 }
 /* Whether the import is for training, as far as the tower around it tells: true where there is none. */
 static bool tp__import_trains(const tp__import_node *n)
@@ -1987,19 +2011,21 @@ static void tp__import_identity(tp__import_node *n)
 /* Returns the symbol of an unknown dimension, created at first use. */
 static int64_t tp__importer_symbol(tp__importer *c, tp_node *x, int axis)
 {
-    for (int i = 0; i < c->symbols.n; i++) {
-        const tp__symbol *s = (const tp__symbol *)c->symbols.item[i];
-        if (s->node == x && s->axis == axis) return TP__OV_ANY + i + 1;
-    }
-    tp__symbol *s = (tp__symbol *)tp__importer_alloc(c, 1, sizeof *s);
-    if (!s || c->symbols.n >= TP__OV_SYMBOLS - 1) return TP__OV_ANY;
-    if (!tp__list_add(&c->symbols, s)) {
+    char key[48];
+    tp__format(key, sizeof key, "%p,%d", (void *)x, axis);
+    tp__symbol *s = (tp__symbol *)tp__map_get(&c->symbol_map, key);
+    if (s) return TP__OV_ANY + s->number;
+    if (c->symbols.n >= TP__OV_SYMBOLS - 1) return TP__OV_ANY;
+    s = (tp__symbol *)tp__importer_alloc(c, 1, sizeof *s);
+    const char *kept = tp_arena_strdup(&c->mem, key);
+    if (!s || !kept || !tp__list_add(&c->symbols, s) || !tp__map_put(&c->symbol_map, kept, s)) {
         tp__importer_nomem(c);
         return TP__OV_ANY;
     }
     s->node = x;
     s->axis = axis;
-    return TP__OV_ANY + c->symbols.n;
+    s->number = c->symbols.n;
+    return TP__OV_ANY + s->number;
 }
 
 /* Makes zeros along `axis` of `ndim` dimensions, as many as the dimension of the symbol has; NULL: the size has no
@@ -4334,14 +4360,6 @@ static const tp__import_row *tp__import_find(const char *op)
     return NULL;
 }
 
-/* Whether name[i] is among the names before it. */
-static bool tp__importer_is_repeated(const char *const *name, int i)
-{
-    for (int k = 0; k < i; k++)
-        if (strcmp(name[k], name[i]) == 0) return true;
-    return false;
-}
-
 #define TP__IMPORT_OPERANDS 16384 /* largest number of inputs or outputs of a node */
 
 /* Lets tp_graph_find find a value of the file by its name there, beside the name of its operation in the graph. */
@@ -4430,21 +4448,10 @@ static void tp__importer_untrained(tp__importer *c)
  * of them as such a node: it is a weight of its own, which is equal only before the training. */
 static bool tp__import_node_is_weight(const tp__import_node *n)
 {
-    tp__pb_field f, m, e;
-    int reads = 0, uses = 0;
     if (strcmp(n->op, "Identity") != 0 || n->n_in != 1 || n->n_out != 1 || !n->in[0] || !n->in[0]->variable ||
-        !n->in[0]->is_known)
+        !n->in[0]->is_known || !n->out[0][0])
         return false;
-    for (tp__pb p = n->importer->file; tp__pb_next(&p, &f);) {
-        if (f.number != 7 || f.wire != 2) continue; /* field 7 of a ModelProto: the graph */
-        for (tp__pb graph = f.sub; tp__pb_next(&graph, &m);)
-            for (tp__pb node = m.sub; m.number == 1 && m.wire == 2 && tp__pb_next(&node, &e);) {
-                if (e.number != 1 || e.wire != 2) continue;
-                reads += tp__pb_is_text(e.sub, n->in[0]->name);
-                uses += tp__pb_is_text(e.sub, n->out[0]);
-            }
-    }
-    return reads > 1 && uses > 0;
+    return tp__importer_reads(n->importer, n->in[0]->name) > 1 && tp__importer_reads(n->importer, n->out[0]) > 0;
 }
 
 /* Builds a node in the graph, or computes it if its inputs are known, and stores its outputs as values of the file. */
@@ -4504,6 +4511,23 @@ static bool tp__importer_has_function(const tp__importer *c, const char *domain,
         if (same_name && same_domain) return true;
     }
     return false;
+}
+
+/* Refuses outputs whose names other values have, or other outputs of the node. */
+static bool tp__import_node_outputs_are_new(tp__import_node *n)
+{
+    tp__importer *c = n->importer;
+    tp__map names;
+    memset(&names, 0, sizeof names);
+    for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
+        const char *name = n->out[i];
+        if (!name[0]) continue;
+        if (tp__map_get(&c->values, name) || tp__map_get(&names, name))
+            tp__on_fail(n, TP_ERR_FORMAT, "%s makes '%s', which is there already", n->op, name);
+        else if (n->n_out > 1 && !tp__map_put(&names, name, c)) tp__importer_nomem(c);
+    }
+    tp__map_free(&names);
+    return c->status == TP_OK;
 }
 
 static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
@@ -4571,9 +4595,7 @@ static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
         return tp__importer_fail(c, n.name, TP_ERR_UNSUPPORTED, "tp has no operator %s%s%s", domain, dot, n.op);
     }
     if (n.n_out < 1) return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s has no outputs", n.op);
-    for (int i = 0; i < n.n_out; i++)
-        if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__importer_is_repeated(n.out, i)))
-            return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
+    if (!tp__import_node_outputs_are_new(&n)) return c->status;
     if (c->opset < 7 && tp__import_node_int(&n, "broadcast", 0) && tp__import_node_attr(&n, "axis"))
         return tp__importer_fail(c, n.name, TP_ERR_UNSUPPORTED,
                                  "%s of opset %d broadcasts along an axis, which newer ones do not: convert the model "
@@ -4612,13 +4634,10 @@ static void tp__importer_statistics(tp__importer *c, tp__pb graph, int pass, int
             if (e.number != 1) continue;
             const bool is_statistic = is_norm && (i == 3 || i == 4);
             i++;
-            if (is_statistic
-                    ? pass
-                    : !pass || is_copy ||
-                          !tp__map_get_n(&c->statistics, (const char *)e.sub.at, (size_t)(e.sub.end - e.sub.at)))
-                continue;
-            if (!tp__map_put(&c->statistics, tp__importer_string(c, e.sub), is_statistic ? c : NULL))
-                tp__importer_nomem(c);
+            if (is_statistic ? pass : !pass || is_copy) continue;
+            const char *name = tp__importer_string(c, e.sub);
+            if (!is_statistic && !tp__map_get(&c->statistics, name)) continue;
+            if (!tp__map_put(&c->statistics, name, is_statistic ? c : NULL)) tp__importer_nomem(c);
         }
     }
 }
@@ -4731,9 +4750,8 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
     tp_node *node = NULL;
     if (tp__importer_signature(c, msg, &name, &elem, &shape, &has_shape, dim_name) != TP_OK) return c->status;
     if (!name[0]) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
-    for (int i = 0; i < m->n_input; i++)
-        if (strcmp(m->input[i].name, name) == 0)
-            return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "two inputs are called '%s'", name);
+    if (tp__map_get(&c->inputs, name))
+        return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "two inputs are called '%s'", name);
     if (tp__map_get(&c->values, name)) return TP_OK; /* an initializer: it is the default value of the input */
     const tp_dtype dtype = tp__import_dtype(elem);
     if (!tp__shape_fits(&shape))
@@ -4767,6 +4785,7 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
         v->is_known = tp_tensor_copy(&v->known, &view) == TP_OK;
         if (!v->is_known) return tp__importer_nomem(c);
     }
+    if (!tp__map_put(&c->inputs, name, c)) return tp__importer_nomem(c);
     m->input[m->n_input].name = tp_graph_strdup(c->graph[0], name);
     m->input[m->n_input++].node = node;
     return TP_OK;
@@ -4986,6 +5005,9 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp__map_free(&c.statistics);
     tp__map_free(&c.untrained);
     tp__map_free(&c.files);
+    tp__map_free(&c.reads);
+    tp__map_free(&c.inputs);
+    tp__map_free(&c.symbol_map);
     tp_regex_free(c.constants);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);

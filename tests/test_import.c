@@ -2740,6 +2740,67 @@ TEST(memory_of_an_import)
     CHECK(accepted(&file) && takes_too_much(100));
 }
 
+/* A file of n nodes takes a time that grows with n, not with its square: minutes for these. */
+static void put_model_of(tp_buf *model, const tp_buf *nodes)
+{
+    msg length;
+    length.n = 0;
+    put_int(&length, 1, 8);
+    put_varint(&length, 7 << 3 | 2);
+    put_varint(&length, nodes->len);
+    tp_buf_put(model, length.b, length.n);
+    tp_buf_put(model, nodes->data, nodes->len);
+    tp_buf_put(model, "\x42\x02\x10\x11", 4); /* opset 17 */
+}
+TEST(files_of_many_nodes)
+{
+    static const float weight[] = {1, 2}, half = 0.5f;
+    static const uint8_t yes = 1;
+    static const char *const kinds[] = {"Identity", "Dropout", "Shape", "Relu"};
+    for (int kind = 0; kind < TP_COUNT(kinds); kind++) {
+        tp_buf nodes, model;
+        tp_import_onnx_desc d;
+        tp_onnx_model m;
+        tp_graph *g = tp_graph_new(NULL);
+        char in[32], out[32];
+        memset(&nodes, 0, sizeof nodes);
+        memset(&model, 0, sizeof model);
+        memset(&d, 0, sizeof d);
+        d.trainable = TP_YES;
+        graph.n = 0;
+        put_weight(&graph, "w", 1, 1, two, weight, sizeof weight);
+        put_weight(&graph, "r", 1, 0, NULL, &half, sizeof half);
+        put_weight(&graph, "t", 9, 0, NULL, &yes, sizeof yes);
+        put_io(&graph, 11, "x", 1, 1, two);
+        for (int i = 0; i < 20000; i++) {
+            snprintf(in, sizeof in, kind == 0 ? "w" : kind == 1 ? "x,r,t" : "i%d", i);
+            snprintf(out, sizeof out, "y%d", i);
+            if (kind > 1) put_io(&graph, 11, in, 1, 2, n_by_2);
+            put_node(&graph, kinds[kind], in, out, NULL);
+            tp_buf_put(&nodes, graph.b, graph.n);
+            graph.n = 0;
+        }
+        put_model_of(&model, &nodes);
+        const double start = tp_test__ms();
+        CHECK_OK(tp_import_onnx_parse(g, model.data, model.len, "model.onnx", &d, &m));
+        CHECK_MSG(tp_test__ms() - start < 20e3, "20000 nodes of %s take %g s", kinds[kind],
+                  (tp_test__ms() - start) / 1000);
+        tp_graph_free(g);
+        tp_buf_free(&nodes);
+        tp_buf_free(&model);
+    }
+    graph.n = 0; /* names are found again */
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_model(&file, &graph, 17);
+    CHECK(refused(&file, NULL, "two inputs are called 'x'"));
+    graph.n = 0;
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Split", "x", "a,b,a", NULL);
+    put_model(&file, &graph, 17);
+    CHECK(refused(&file, NULL, "Split makes 'a', which is there already"));
+}
+
 /* Numbers that stand for unknown sizes inside the import are no numbers of a file. */
 TEST(numbers_that_stand_for_unknown_sizes)
 {

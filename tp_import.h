@@ -493,25 +493,51 @@ static bool tp__importer_is_number(const char *text)
     text += *text == '-'; /* refused later, with the file's name */
     return *text && strspn(text, "0123456789") == strlen(text);
 }
-/* Reads n bytes of a file, from `offset` on: one file often has the data of all tensors. */
-static tp_status tp__importer_read_part(tp__importer *c, const char *name, const char *file, int64_t offset, int64_t n,
-                                        char **data, size_t *size)
+/* Opens the file `location` in the model's folder; -1 after an error. Links are refused, in folders on the way too: they may lead out. */
+static int tp__importer_open(tp__importer *c, const char *name, const char *location, tp__os_info *is)
 {
-    const int fd = tp__os_open(file, TP__OS_READ);
-    int64_t got = -1;
-    if (fd >= 0 && (uint64_t)n < SIZE_MAX) *data = (char *)tp_malloc((size_t)n + 1);
-    if (*data) got = tp__os_read_at(fd, *data, (size_t)n, offset);
-    if (got != n) {
-        if (fd >= 0 && !*data) tp__importer_nomem(c);
-        else
-            tp__importer_fail(c, name, TP_ERR_IO, "its data in %s cannot be read: %s", file,
-                              got < 0 ? tp__os_error() : "the file ends too soon");
-        tp_free(*data);
-        *data = NULL;
-    }
+    const char *slash = tp__os_last_separator(c->path);
+    const size_t folder = slash ? (size_t)(slash - c->path) + 1 : 0;
+    char *file = tp_arena_printf(&c->mem, "%.*s%s", (int)folder, c->path, location);
+    bool inside = location[0] != '/' && !strchr(location, '\\');
+    if (!file) return tp__importer_nomem(c), -1;
+    for (const char *p = location; inside && *p; p += strcspn(p, "/"), p += *p == '/')
+        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
+    const int fd = inside ? tp__os_open_inside(file, folder) : -1;
+    if (fd >= 0 && tp__os_fstat(fd, is) == 0 && is->kind == TP__OS_FILE) return fd;
+    const bool is_refused = inside && fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP &&
+                            errno != EMLINK && errno != ENXIO; /* the system has it, and does not open it */
+    if (is_refused)
+        tp__importer_fail(c, name, TP_ERR_IO, "its data in '%s' cannot be read: %s", location, tp__os_error());
+    else
+        tp__importer_fail(c, name, TP_ERR_FORMAT,
+                          "its data should lie in '%s', which is no plain file in the model's folder", location);
     if (fd >= 0) tp__os_close(fd);
+    return -1;
+}
+/* Reads n bytes of an open file, from `offset` on: one file often has the data of all tensors. */
+static tp_status tp__importer_read_part(tp__importer *c, const char *name, const char *location, int fd, int64_t offset,
+                                        int64_t n, char **data, size_t *size)
+{
+    int64_t got = -1;
+    *data = (uint64_t)n < SIZE_MAX ? (char *)tp_malloc((size_t)n + 1) : NULL;
+    if (!*data) return tp__importer_nomem(c);
     *size = (size_t)n;
-    return got == n ? TP_OK : c->status;
+    got = tp__os_read_at(fd, *data, *size, offset);
+    if (got == n) return TP_OK;
+    tp__importer_fail(c, name, TP_ERR_IO, "its data in '%s' cannot be read: %s", location,
+                      got < 0 ? tp__os_error() : "the file ends too soon");
+    tp_free(*data);
+    *data = NULL;
+    return c->status;
+}
+/* The limit of the memory grows with each file of data. False after an error. */
+static bool tp__importer_has_file(tp__importer *c, const char *location, double size)
+{
+    if (tp__map_get(&c->files, location)) return true;
+    if (!tp__map_put(&c->files, location, c)) return tp__importer_nomem(c), false;
+    if (!c->options || !(c->options->max_memory > 0)) c->max_memory += TP__IMPORT_SHARE * size;
+    return true;
 }
 static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb msg, char **data, size_t *size)
 {
@@ -542,27 +568,17 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
         return tp__importer_fail(c, name, TP_ERR_FORMAT,
                                  "the %s of its data in another file is '%s', which is no number", wrong_key,
                                  wrong_value);
-    bool inside = location[0] != '/' && !strchr(location, '\\');
-    for (const char *p = location; inside && *p; p += strcspn(p, "/"), p += *p == '/')
-        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
-    const char *slash = tp__os_last_separator(c->path);
-    const char *file = tp_arena_printf(&c->mem, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, location);
     tp__os_info is;
-    if (!file) return tp__importer_nomem(c);
-    if (!inside || tp__os_stat(file, false, &is) != 0 || is.kind != TP__OS_FILE)
-        return tp__importer_fail(c, name, TP_ERR_FORMAT,
-                                 "its data should lie in '%s', which is no plain file in the model's folder", location);
-    if (!tp__map_get(&c->files, location)) {
-        if (!tp__map_put(&c->files, location, c)) return tp__importer_nomem(c);
-        if (!c->options || !(c->options->max_memory > 0)) c->max_memory += TP__IMPORT_SHARE * (double)is.size;
-    }
+    const int fd = tp__importer_open(c, name, location, &is);
+    if (fd < 0) return c->status;
     const int64_t all = (int64_t)is.size, n = length >= 0 ? length : all - offset;
     if (wrong_length || offset < 0 || offset > all || n > all - offset)
-        return tp__importer_fail(c, name, TP_ERR_FORMAT,
-                                 "its data is %lld bytes from byte %lld of '%s' on, which has %lld", (long long)length,
-                                 (long long)offset, location, (long long)all);
-    if (!tp__importer_has_room(c, name, (double)n)) return c->status;
-    return tp__importer_read_part(c, name, file, offset, n, data, size);
+        tp__importer_fail(c, name, TP_ERR_FORMAT, "its data is %lld bytes from byte %lld of '%s' on, which has %lld",
+                          (long long)length, (long long)offset, location, (long long)all);
+    else if (tp__importer_has_file(c, location, (double)is.size) && tp__importer_has_room(c, name, (double)n))
+        tp__importer_read_part(c, name, location, fd, offset, n, data, size);
+    tp__os_close(fd);
+    return c->status;
 }
 
 /* -- tensors (TensorProto) */

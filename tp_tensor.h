@@ -1429,17 +1429,42 @@ static TP__UNUSED void tp__os_pipe_end(const tp__os_signals *before) { (void)bef
     while ((result_) < 0 && errno == EINTR)
 
 /* Never returns descriptor 0, 1 or 2: if a program is started without stdout, its printed output would go into the opened file. */
+static int tp__os_not_standard(int fd)
+{
+    const int low = fd;
+    if (fd < 0 || fd > 2) return fd;
+    TP__OS_AGAIN(fd, fcntl(low, F_DUPFD_CLOEXEC, 3));
+    close(low);
+    return fd;
+}
 static int tp__os_open(const char *path, int mode)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND,
                                 O_RDONLY | O_NONBLOCK, O_WRONLY};
-    int fd, low;
+    int fd;
     TP__OS_AGAIN(fd, TP_OS_OPEN(path, flags[mode] | O_CLOEXEC, 0666));
-    if (fd < 0 || fd > 2) return fd;
-    low = fd;
-    TP__OS_AGAIN(fd, fcntl(low, F_DUPFD_CLOEXEC, 3));
-    close(low);
-    return fd;
+    return tp__os_not_standard(fd);
+}
+
+/* Opens a file to read. The first `folder` bytes of its path are a folder, or none; what follows them is no link, and leads over none: each
+ * part is opened in the folder that was opened before it. The path is changed in between. */
+static TP__UNUSED int tp__os_open_inside(char *path, size_t folder)
+{
+    int at = AT_FDCWD;
+    for (size_t from = 0, to = folder;; from = to) {
+        int fd;
+        to += strcspn(path + to, "/");
+        const char end = path[to];
+        path[to] = 0;
+        TP__OS_AGAIN(fd, openat(at, path + from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (end ? O_DIRECTORY : O_NONBLOCK)));
+        path[to] = end;
+        const int reason = errno;
+        if (at != AT_FDCWD) close(at);
+        errno = reason;
+        if (fd < 0 || !end) return tp__os_not_standard(fd);
+        at = fd;
+        to += strspn(path + to, "/");
+    }
 }
 
 /* Lock a file until its descriptor is closed; a process that ends gives it up. False: another process has locked it. True also where
@@ -1855,6 +1880,24 @@ static int tp__os_stat(const char *path, bool follow, tp__os_info *info)
 
 static int tp__os_fstat(int fd, tp__os_info *info) { return tp__os_tell((HANDLE)_get_osfhandle(fd), info); }
 
+/* See the one for POSIX. The parts are looked at one by one, then the file is opened. */
+static TP__UNUSED int tp__os_open_inside(char *path, size_t folder)
+{
+    for (size_t to = folder;; to += strspn(path + to, "/")) {
+        tp__os_info is;
+        to += strcspn(path + to, "/");
+        const char end = path[to];
+        path[to] = 0;
+        const bool fits = tp__os_stat(path, false, &is) == 0 && is.kind == (end ? TP__OS_DIR : TP__OS_FILE);
+        path[to] = end;
+        if (!fits) {
+            errno = ENOENT;
+            return -1;
+        }
+        if (!end) return tp__os_open(path, TP__OS_READ);
+    }
+}
+
 static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
 {
     const size_t n = strlen(dir);
@@ -1940,6 +1983,10 @@ static int tp__os_no_files(void)
     return -1;
 }
 static int tp__os_open(const char *path, int mode) { return (void)path, (void)mode, tp__os_no_files(); }
+static TP__UNUSED int tp__os_open_inside(char *path, size_t folder)
+{
+    return (void)path, (void)folder, tp__os_no_files();
+}
 static int tp__os_close(int fd) { return (void)fd, tp__os_no_files(); }
 static bool tp__os_claim(int fd) { return (void)fd, true; }
 static TP__UNUSED void tp__os_disclaim(int fd) { (void)fd; }

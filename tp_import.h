@@ -279,6 +279,13 @@ enum {
     TP__IMPORT_WINDOWS = 64 /* a convolution: the first input is always made such an image */
 };
 
+/* Takes control characters out of a text with names of the file, as tp__make_printable does: they would write lines of their own into a
+ * log, and move the cursor of a terminal. */
+static void tp__import_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 32 || *text == 127) *text = '?';
+}
 static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status st, const char *fmt, ...)
     TP_PRINTF(4, 5);
 static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status st, const char *fmt, ...)
@@ -295,6 +302,7 @@ static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status 
         snprintf(text, sizeof text, "%s", tp_graph_error(g));
     }
     snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->model_name, node ? node : "", node ? ": " : "", text);
+    if (strlen(c->model_name) < sizeof c->sentence) tp__import_printable(c->sentence + strlen(c->model_name));
     return c->status = tp_fail(st, "%s", c->sentence);
 }
 static tp_status tp__importer_nomem(tp__importer *c)
@@ -3633,6 +3641,7 @@ static void tp__import_attention(tp__import_node *n)
     tp_node *minus_infinity = tp__constant_like(s, -HUGE_VAL);
     if (tp__import_node_has(n, 3)) {
         tp_node *m = tp__import_node_input(n, 3);
+        if (!tp__import_node_rank(n, m, 1, 4)) return;
         const int64_t n_missing = T - tp__import_node_dim(n, m, m->shape.ndim - 1);
         const bool is_bool = m->dtype == TP_BOOL;
         int64_t none[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0};
@@ -4996,12 +5005,14 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     if (d && d->scope) tp_name_scope_pop(g);
     if ((st == TP_OK || c.is_size_wanted) && tp__importer_unknown_dims(&c, &w)) {
         const size_t n = strlen(c.sentence);
+        tp__import_printable(w.text);
         if (st == TP_OK) tp_log(TP_LOG_WARN, "%s: %s", model_name, w.text);
         else snprintf(c.sentence + n, sizeof c.sentence - n, "; %s", w.text);
     }
     if (st == TP_OK && c.constants && !c.has_constants) {
         char near[TP__NEAREST_TEXT];
         tp__nearest_text(&c.near, near);
+        tp__import_printable(near);
         tp_log(TP_LOG_WARN, "%s: .constants is '%s', which matches no weight's name%s", model_name, d->constants, near);
     }
     if (st == TP_OK && c.n_untrained > 0)

@@ -2812,6 +2812,37 @@ TEST(files_of_many_nodes)
     CHECK(refused(&file, NULL, "Split makes 'a', which is there already"));
 }
 
+/* Control characters in the names of a file would write lines of their own into a log. */
+TEST(names_with_control_characters)
+{
+    static const tp_onnx_dim dims[] = {{"no\033", 3}};
+    static const float weight[] = {1, 2};
+    tp_import_onnx_desc d;
+    tp_onnx_model m;
+    memset(&d, 0, sizeof d);
+    graph.n = 0;
+    put_io(&graph, 11, "x\n", 1, 2, n_by_2);
+    put_node(&graph, "Foo\n\033]0;owned\007", "x\n", "a\n[1130 10:00:00] done\033[2J\177", NULL);
+    put_model(&file, &graph, 17);
+    CHECK(refused(&file, NULL, "a?[1130 10:00:00] done?[2J?: tp has no operator Foo??]0;owned?"));
+    graph.n = 0;
+    put_io(&graph, 11, "x\n", 1, 2, n_by_2);
+    put_node(&graph, "Expand", "x\n,x\n", "y", NULL);
+    put_model(&file, &graph, 17);
+    CHECK(refused(&file, NULL, "the input 'x?' of Expand must be known"));
+    graph.n = 0; /* in warnings, too */
+    put_weight(&graph, "weight\n\033", 1, 1, two, weight, sizeof weight);
+    put_model(&file, &graph, 17);
+    d.trainable = TP_YES, d.constants = "weigth", d.dims = dims, d.n_dims = 1;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_test_keep_log();
+    CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+    CHECK_HAS(tp_test_logged, "'no?'");
+    CHECK(!strchr(tp_test_logged, '\033'));
+    tp_set_log(NULL, NULL);
+    tp_graph_free(g);
+}
+
 /* Numbers that stand for unknown sizes inside the import are no numbers of a file. */
 TEST(numbers_that_stand_for_unknown_sizes)
 {
@@ -2980,6 +3011,18 @@ static int masked_attention(double *y, int elem, int64_t keys, const void *mask,
     static const float q[4] = {0.5f, -1, 2, 0.25f};
     const tp_shape of_x = tp_make_shape_n(4, x);
     return run_file(&of_x, q, 4, y);
+}
+TEST(masks_of_attention_have_dimensions)
+{
+    static const int64_t x[] = {1, 1, 2, 2};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 4, x);
+    put_io(&graph, 11, "mask", 1, 0, NULL);
+    put_node(&graph, "Attention", "x,x,x,mask", "y", NULL);
+    put_io(&graph, 12, "y", 1, 4, x);
+    put_model(&file, &graph, 23);
+    CHECK(refused(&file, NULL, "y: Attention of a value with 0 dimensions cannot be expressed"));
 }
 TEST(masks_of_attention_end_before_the_keys)
 {

@@ -9471,10 +9471,11 @@ static tp_status tp__entry_bad(const char *data_name, const tp__entry *e, const 
                    tp__make_printable(&printable, e->name, strlen(e->name)), reason);
 }
 
-/* Check that each shape matches the number of bytes and that all names differ; then sort by position. */
+/* Check that each shape matches the number of bytes and that all names differ; sort by position; check that no bytes belong to
+ * two tensors, as a small file would become large in memory. */
 static tp_status tp__entries_check(tp__entries *list, const char *data_name)
 {
-    uint64_t total = 0, limit = tp__file_limit(0);
+    uint64_t total = 0, limit = tp__file_limit(0), taken = 0;
     if (list->n) qsort(list->item, list->n, sizeof *list->item, tp__entry_by_name);
     for (size_t i = 0; i < list->n; i++) {
         const tp__entry *e = &list->item[i];
@@ -9489,6 +9490,13 @@ static tp_status tp__entries_check(tp__entries *list, const char *data_name)
         total += e->end - e->begin;
     }
     if (list->n) qsort(list->item, list->n, sizeof *list->item, tp__entry_by_place);
+    for (size_t i = 0; i < list->n; i++) {
+        const tp__entry *e = &list->item[i];
+        if (i && e->shard != e[-1].shard) taken = 0;
+        if (e->begin == e->end) continue;
+        if (e->begin < taken) return tp__entry_bad(data_name, e, "it overlaps another");
+        taken = e->end;
+    }
     return TP_OK;
 }
 
@@ -10209,7 +10217,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
 /* Read all entries of an index into t->list, and check them. */
 static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const char *data_name)
 {
-    uint64_t meta[2], top[2], at[2], names = 0;
+    uint64_t meta[2], top[2], at[2], names = 0, behind = 0;
     tp__tf_block index = {NULL, NULL, NULL}, block = {NULL, NULL, NULL};
     tp_buf last_key = {NULL, 0, 0, false}, key = {NULL, 0, 0, false};
     const uint8_t *v, *v_end;
@@ -10233,7 +10241,10 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
             s = tp__tf_bad(data_name, "its list of blocks is wrong");
             break;
         }
-        s = tp__tf_block_at(p, size, at, data_name, &block);
+        /* A block that is named thousands of times would be unpacked as often: a small file could take hours. */
+        if (at[0] < behind) s = tp__tf_bad(data_name, "its blocks overlap, or are not in order");
+        else s = tp__tf_block_at(p, size, at, data_name, &block);
+        behind = at[0] + at[1] + 5;
         for (; !s && block.p < block.end; first = false) {
             if (!tp__tf_next(&block, &key, first, &v, &v_end)) s = tp__tf_bad(data_name, "its names are not in order");
             else if (key.failed) s = TP_ERR_NOMEM;

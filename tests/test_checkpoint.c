@@ -760,17 +760,22 @@ static void put_block(bytes *f, const void *p, size_t n, int type)
     put_le(f, (c >> 15 | c << 17) + 0xa282ead8u, 4);
 }
 
-/* Index file of one data block that is stored as p, n of `type`. */
-static void index_of(bytes *f, const void *p, size_t n, int type)
+/* Index file of a data block that is stored as p, n of `type`, and an empty block. list: the blocks that the file names, in this
+ * order: d is the data block, e the empty one. */
+static void index_naming(bytes *f, const char *list, const void *p, size_t n, int type)
 {
     bytes block, handle;
     f->n = block.n = handle.n = 0;
     put_block(f, p, n, type);
     const size_t meta = f->n;
     put_block(f, "\0\0\0\0\1\0\0\0", 8, 0);
-    put_varint(&handle, 0);
-    put_varint(&handle, n);
-    put_entry(&block, 0, "\xff", 1, &handle);
+    for (int i = 0; list[i]; i++) {
+        const char key = (char)(0x70 + i);
+        handle.n = 0;
+        put_varint(&handle, list[i] == 'd' ? 0 : meta);
+        put_varint(&handle, list[i] == 'd' ? n : 8);
+        put_entry(&block, 0, &key, 1, &handle);
+    }
     put_le(&block, 0, 4);
     put_le(&block, 1, 4);
     const size_t at = f->n;
@@ -783,6 +788,8 @@ static void index_of(bytes *f, const void *p, size_t n, int type)
     while (f->n < foot + 40) put_le(f, 0, 1);
     put_le(f, 0xdb4775248b80fb57u, 8);
 }
+
+static void index_of(bytes *f, const void *p, size_t n, int type) { index_naming(f, "d", p, n, type); }
 
 static void header_entry(bytes *block, const char *hex)
 {
@@ -911,9 +918,12 @@ TEST(bundle_entries)
     for (int i = 0; i < TP_COUNT(pair); i++) {
         header_entry(&block, "08011a020801");
         v.n = 0;
-        put_hex(&v, "0801 1204 12020802 2808");
-        crc_field(&v, &data, 0, 8);
+        put_hex(&v, "0801 1200 2804");
+        crc_field(&v, &data, 0, 4);
         put_entry(&block, 0, pair[i].a, (size_t)pair[i].na, &v);
+        v.n = 0;
+        put_hex(&v, "0801 1200 2004 2804");
+        crc_field(&v, &data, 4, 4);
         put_entry(&block, pair[i].shared, pair[i].b, (size_t)pair[i].nb, &v);
         const tp_status s = load_block(&block, &data, &d);
         CHECK_MSG(s == pair[i].status && (s == TP_OK ? d.n == 2 : strstr(tp_last_error(), pair[i].part) != NULL),
@@ -927,6 +937,60 @@ TEST(bundle_entries)
     put_hex(&v, "0801120012002800");
     for (size_t i = 0; big.n < 30000; i++) put_entry(&big, i, "a", 1, &v);
     CHECK_ERR(load_block(&big, &data, &d), TP_ERR_FORMAT, "its names are too long");
+    tp_dict_free(&d);
+}
+
+/* A small file that names one block or the same bytes again and again would take hours, or gigabytes. */
+TEST(bundle_that_names_a_place_twice)
+{
+    static const struct {
+        const char *list;
+        bool ok;
+    } blocks[] = {{"d", true}, {"de", true}, {"dee", false}, {"ed", false}, {"ded", false}};
+    static const struct {
+        const char *a, *b; /* the entries of two tensors, each of 8 bytes of zeros or of none */
+        bool ok;
+    } tensors[] = {
+        {"0801 1204 12020802 2808", "0801 1204 12020802 2008 2808", true},
+        {"0801 1204 12020802 2008 2808", "0801 1204 12020802 2808", true},
+        {"0801 1204 12020802 2808", "0801 1204 12020800 2004 2800", true}, /* no bytes are nobody's */
+        {"0801 1204 12020802 2808", "0801 1204 12020802 2808", false},
+        {"0801 1204 12020802 2808", "0801 1204 12020802 2007 2808", false},
+        {"0801 1204 12020802 2001 2808", "0801 1204 12020802 2808", false},
+        {"0801 1204 12020802 2808", "0801 1204 12020802 1801 2808", true}, /* two files */
+    };
+    tp_dict d = {NULL, 0, 0};
+    bytes data, block, v, f;
+    data.n = 0;
+    put_hex(&data, "00000000 00000000 00000000 00000000");
+    for (int i = 0; i < TP_COUNT(blocks); i++) {
+        header_entry(&block, "08011a020801");
+        put_le(&block, 0, 4);
+        put_le(&block, 1, 4);
+        index_naming(&f, blocks[i].list, block.p, block.n, 0);
+        const tp_status s = load_bundle(&f, &data, &d);
+        CHECK_MSG(blocks[i].ok ? s == TP_OK
+                               : s == TP_ERR_FORMAT &&
+                                     strstr(tp_last_error(), "x.index: the checkpoint's index is damaged: its blocks "
+                                                             "overlap, or are not in order"),
+                  "blocks %s: %s: %s", blocks[i].list, tp_status_name(s), tp_last_error());
+    }
+    tp_test_write(tp_test_path(bundle_dir, "x.data-00000-of-00002"), data.p, data.n);
+    tp_test_write(tp_test_path(bundle_dir, "x.data-00001-of-00002"), data.p, data.n);
+    for (int i = 0; i < TP_COUNT(tensors); i++) {
+        header_entry(&block, "08021a020801");
+        for (int k = 0; k < 2; k++) {
+            const char *entry = k ? tensors[i].b : tensors[i].a;
+            v.n = 0;
+            put_hex(&v, entry);
+            crc_field(&v, &data, 0, strstr(entry, "2800") ? 0 : 8);
+            put_entry(&block, 0, &"ab"[k], 1, &v);
+        }
+        const tp_status s = load_block(&block, &data, &d);
+        CHECK_MSG(tensors[i].ok ? s == TP_OK && d.n == 2
+                                : s == TP_ERR_FORMAT && strstr(tp_last_error(), "': it overlaps another"),
+                  "tensors %d: %s: %s", i, tp_status_name(s), tp_last_error());
+    }
     tp_dict_free(&d);
 }
 

@@ -2756,9 +2756,12 @@ static tp_dataflow *tp__rows_new(const char *name, int n, uint64_t seed)
     return NULL;
 }
 
+/* names: what the arrays are called in their files; NULL: they do not come from a file that says how many rows there are. */
 static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int shuffle)
 {
     tp__rows_flow *f = (tp__rows_flow *)df->user;
+    char shape[TP_SHAPE_TEXT];
+    size_t bytes = 0;
     for (int j = 0; j < f->n; j++) {
         char number[24];
         snprintf(number, sizeof number, "array %d", j);
@@ -2769,7 +2772,12 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
             return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together", df->name,
                            names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
                            (long long)f->array[j].shape.dim[0]);
+        bytes += tp_tensor_bytes(&f->array[j]);
     }
+    /* A file of a few bytes can claim any number of rows that have no bytes; their order would fill the memory. */
+    if (names && !bytes && f->array[0].shape.dim[0] > 0)
+        return tp_fail(TP_ERR_FORMAT, "%s: %s has the shape %s, so its rows have no elements: there is nothing to read",
+                       df->name, names[0], tp_shape_text(&f->array[0].shape, shape));
     return tp__order_init(&f->order, f->array[0].shape.dim[0], tp__tri_is_yes(shuffle, true));
 }
 

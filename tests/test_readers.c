@@ -675,6 +675,31 @@ TEST(npz_of_numpy)
     check_refused(tp_df_npz(path), TP_ERR_FORMAT, "empty.npz has no arrays: there is nothing to read");
 }
 
+/* A header of a few bytes may claim any number of rows without elements, whose order would fill the memory. */
+TEST(rows_without_elements)
+{
+    static const unsigned char idx[12] = {0, 0, 8, 2, 5, 245, 225, 0, 0, 0, 0, 0}; /* uint8, 10^8 x 0 */
+    const char *dir = tp_test_tmpdir(), *idx_path = write_file(dir, "rows.idx", idx, sizeof idx);
+    check_refused(tp_df_idx(&idx_path, 1), TP_ERR_FORMAT,
+                  "rows.idx has the shape (100000000,0), so its rows have no elements");
+    tp_dict d = {NULL, 0, 0};
+    tp_tensor *x = tp_dict_add(&d, "X");
+    CHECK(x && tp_tensor_resize(x, TP_F32, tp_make_shape(1000000, 0, 3)) == TP_OK);
+    const char *path = tp_test_path(dir, "rows.npz");
+    CHECK_OK(tp_npz_save(path, &d, false));
+    check_refused(tp_df_npz(path), TP_ERR_FORMAT, "X has the shape (1000000,0,3), so its rows have no elements");
+    /* beside another array they have a use, and the file is as large as they are many; so have those of a program */
+    CHECK(x && tp_tensor_resize(x, TP_F32, tp_make_shape(7, 0)) == TP_OK);
+    tp_tensor *y = tp_dict_add(&d, "y");
+    CHECK(y && tp_tensor_resize(y, TP_U8, tp_make_shape(7)) == TP_OK);
+    for (int i = 0; y && i < 7; i++) ((unsigned char *)y->data)[i] = (unsigned char)i;
+    CHECK_OK(tp_npz_save(path, &d, false));
+    check_protocol(tp_df_npz(path, .names = {"X", "y"}), 7, true);
+    x = tp_dict_find(&d, "X");
+    if (CHECK(x)) check_protocol(tp_df_from_arrays(x, 1, .shuffle = TP_NO), 7, false);
+    tp_dict_free(&d);
+}
+
 static void put_number(tp_buf *b, uint32_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++) {

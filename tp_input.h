@@ -9338,10 +9338,38 @@ static tp_status tp__listing_of(tp__listing *l, const char *dir)
 
 enum { TP__IMAGE_DEPTH = 16 }; /* maximum depth of nested folders; a link may form a cycle */
 
-static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_t label, int depth)
+/* What was found of one class. */
+typedef struct tp__image_walk {
+    tp__image_flow *flow;
+    int32_t label;
+    tp__map folders; /* "device number" of each folder; &is_open: the walk is inside it, &is_done: it was read */
+    char is_open, is_done;
+    int64_t again; /* how often a link led to a folder that was read already */
+} tp__image_walk;
+
+/* Notes that the walk enters a folder. *key: what to note at its end; NULL: the folder is not read again, else links between a few
+ * folders could give 2^16 times their images. */
+static tp_status tp__image_enter(tp__image_walk *w, const char *dir, const tp__os_info *is, const char **key)
+{
+    *key = tp_arena_printf(&w->flow->mem, "%llx %llx", (unsigned long long)is->device, (unsigned long long)is->number);
+    if (!*key) return TP_ERR_NOMEM;
+    const void *state = is->number ? tp__map_get(&w->folders, *key) : NULL; /* 0: this system has no numbers of files */
+    if (state == &w->is_open)
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s is a link to a folder that it lies in: remove it, its images would have no end", dir);
+    if (!state) return tp__map_put(&w->folders, *key, &w->is_open) ? TP_OK : TP_ERR_NOMEM;
+    w->again++;
+    *key = NULL;
+    return TP_OK;
+}
+
+static tp_status tp__image_add_folder(tp__image_walk *w, const char *dir, const tp__os_info *folder, int depth)
 {
     tp__listing l;
-    tp_status st = tp__listing_of(&l, dir);
+    const char *key;
+    tp_status st = tp__image_enter(w, dir, folder, &key);
+    if (st != TP_OK || !key) return st;
+    st = tp__listing_of(&l, dir);
     for (int64_t i = 0; i < l.n && st == TP_OK; i++) {
         tp_buf path = {NULL, 0, 0, false};
         tp__os_info is;
@@ -9349,20 +9377,44 @@ static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_
         if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
         else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
             /* an entry that is not a file gives an error when it is read */
-            st = tp__image_add(f, NULL, path.data, path.len, label);
+            st = tp__image_add(w->flow, NULL, path.data, path.len, w->label);
         else if (depth == TP__IMAGE_DEPTH)
             st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
-        else st = tp__image_add_folder(f, path.data, label, depth + 1);
+        else st = tp__image_add_folder(w, path.data, &is, depth + 1);
         tp_buf_free(&path);
     }
     tp__listing_free(&l);
+    if (st == TP_OK && !tp__map_put(&w->folders, key, &w->is_done)) st = TP_ERR_NOMEM;
+    return st;
+}
+
+/* Adds the images of a class, which lie in the folder `path` of the folder `root`. */
+static tp_status tp__image_add_class(tp__image_flow *f, const tp__os_info *root, const char *path,
+                                     const tp__os_info *is)
+{
+    tp__image_walk w;
+    tp__printable name;
+    const char *key;
+    memset(&w, 0, sizeof w);
+    w.flow = f;
+    w.label = f->n_class++;
+    tp_status st = tp__image_enter(&w, path, root, &key);
+    if (st == TP_OK) st = tp__image_add_folder(&w, path, is, 1);
+    if (st == TP_OK && w.again > 0)
+        tp_log(TP_LOG_WARN,
+               "class '%s': %lld links lead to folders whose images were taken already: each is taken once",
+               tp__make_printable(&name, f->class_name[w.label], strlen(f->class_name[w.label])), (long long)w.again);
+    tp__map_free(&w.folders);
     return st;
 }
 
 static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
 {
     tp__listing l;
+    tp__os_info root;
+    tp__printable first, last;
     tp_status st = tp__listing_of(&l, dir);
+    tp__os_stat(dir, true, &root);
     if (st == TP_OK && !(f->class_name = (const char **)tp_calloc((size_t)l.n + 1, sizeof(char *)))) st = TP_ERR_NOMEM;
     for (int64_t i = 0; i < l.n && st == TP_OK; i++) {
         tp__os_info is;
@@ -9372,23 +9424,25 @@ static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
         else if (tp__os_stat(path, true, &is) == 0 && is.kind == TP__OS_DIR) {
             f->class_name[f->n_class] = name;
             const int64_t before = f->order.n;
-            st = tp__image_add_folder(f, path, f->n_class++, 1);
+            st = tp__image_add_class(f, &root, path, &is);
             if (st == TP_OK && f->order.n == before)
                 tp_log(
                     TP_LOG_WARN,
                     "%s: the folder '%s' has no images, and counts as class %d all the same: where it is missing, the "
                     "classes behind it have other numbers",
-                    dir, name, f->n_class - 1);
+                    dir, tp__make_printable(&first, name, strlen(name)), f->n_class - 1);
         }
     }
     tp__listing_free(&l);
     if (st == TP_OK && f->order.n > 0)
         tp_log(TP_LOG_INFO, "%s: %lld images of %d classes: %s%s%s", dir, (long long)f->order.n, f->n_class,
-               f->class_name[0],
+               tp__make_printable(&first, f->class_name[0], strlen(f->class_name[0])),
                f->n_class > 2   ? " .. "
                : f->n_class > 1 ? ", "
                                 : "",
-               f->n_class > 1 ? f->class_name[f->n_class - 1] : "");
+               f->n_class > 1
+                   ? tp__make_printable(&last, f->class_name[f->n_class - 1], strlen(f->class_name[f->n_class - 1]))
+                   : "");
     if (st == TP_OK && f->order.n == 0)
         st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: it must have a folder for each class, with its images", dir,
                      f->n_class ? "images" : "folders");

@@ -2385,6 +2385,46 @@ static const char *make_folder(void)
     return root;
 }
 
+/* Links between folders: a few of them could give images without end, or 2^16 times each image. */
+TEST(image_folders_with_links)
+{
+    char root[400], sub[500], link[600];
+    snprintf(root, sizeof root, "%s", tp_test_tmpdir());
+    for (int i = 0; i < 12; i++) { /* each folder has two links to the next */
+        if (i == 0) snprintf(sub, sizeof sub, "%s/a", root);
+        else snprintf(sub, sizeof sub, "%s/.far/%d", root, i);
+        CHECK_OK(tp_make_dirs(sub));
+        for (int k = 0; k < 2 && i < 11; k++) {
+            char target[500];
+            snprintf(target, sizeof target, "%s/.far/%d", root, i + 1);
+            snprintf(link, sizeof link, "%s/%c", sub, 'p' + k);
+            CHECK(symlink(target, link) == 0);
+        }
+        write_file(sub, "z.bmp", ref_bmp, sizeof ref_bmp);
+    }
+    snprintf(sub, sizeof sub, "%s/b", root); /* another class may have the same images */
+    CHECK_OK(tp_make_dirs(sub));
+    snprintf(link, sizeof link, "%s/of_a", sub);
+    CHECK(symlink("../a", link) == 0);
+    n_warnings = 0;
+    tp_set_log(keep_warnings, NULL);
+    tp_dataflow *df = tp_df_image_folder(root, .decode = TP_NO, .shuffle = TP_NO);
+    tp_set_log(NULL, NULL);
+    CHECK_OK(tp_df_status(df));
+    CHECK(tp_df_size(df) == 24);
+    CHECK(n_warnings == 2 &&
+          strstr(warnings[0], "class 'a': 11 links lead to folders whose images were taken already: each is"));
+    tp_df_free(df);
+    check_no_allocation(tp_df_image_folder(root, .decode = TP_NO));
+    for (int up = 0; up < 2; up++) {
+        snprintf(link, sizeof link, "%s/b/up", root);
+        unlink(link);
+        CHECK(symlink(up ? ".." : ".", link) == 0);
+        check_refused(tp_df_image_folder(root, .decode = TP_NO), TP_ERR_FORMAT,
+                      "b/up is a link to a folder that it lies in: remove it, its images would have no end");
+    }
+}
+
 /* As tensorpack's ImageFromFile(resize=): what tp_aug_resize makes of the image in the file. */
 TEST(image_files_are_resized)
 {

@@ -2222,6 +2222,7 @@ static void tp__warn_of_states_left(tp_train_state *train, tp__loading *l)
         if (tp__visit(train->callbacks, train->n_callbacks, tp__load_own_item, l) == TP_STOP) continue;
         tp_buf_printf(&left, "%s%s", left.len ? ", " : "", l->item + strlen(TP__CALLBACK_STATE));
     }
+    tp__no_control(left.data, false);
     if (left.len && !left.failed)
         tp_log(TP_LOG_WARN, "No callback takes this state of the checkpoint%s: %s",
                l->n_known ? "" : " (which an older version wrote)", left.data);

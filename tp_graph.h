@@ -12861,13 +12861,14 @@ static tp_status tp__restore_state(tp_session *s, const char *name, const tp_ten
         return t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
     }
     const char *isa = tp_device_isa(s->device[0]);
-    if ((size_t)tp_tensor_size(value) != strlen(isa) || memcmp(value->data, isa, strlen(isa)) != 0)
-        tp_log(TP_LOG_WARN,
-               "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results "
-               "agree closely but not bit for bit. "
-               "TP_ISA=%.*s pins the old one.",
-               (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value),
-               (const char *)value->data);
+    const size_t size = tp_tensor_bytes(value);
+    tp__printable old;
+    if (size != strlen(isa) || memcmp(value->data, isa, size) != 0)
+        tp_log(
+            TP_LOG_WARN,
+            "The checkpoint was written with the instruction set '%s', this run uses '%s': results agree closely but "
+            "not bit for bit. TP_ISA=%s pins the old one.",
+            tp__make_printable(&old, (const char *)value->data, size), isa, old.text);
     return TP_OK;
 }
 /* Restores the state of the checkpoint that is in no variable. */
@@ -13114,6 +13115,7 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
     }
     if (st == TP_OK) tp__restore_adam(s->graph, &p, vars, n);
     if (st == TP_OK) tp__list_unused(r, s, d, p.used, &file_only);
+    tp__no_control(file_only.data, false);
     if (st == TP_OK && p.weights > 0 && p.found == 0 && (file_only.len > 0 || p.skipped > 0))
         st = tp__restore_nothing(r, s);
     if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);

@@ -5005,7 +5005,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     if (d && d->scope) tp_name_scope_pop(g);
     if ((st == TP_OK || c.is_size_wanted) && tp__importer_unknown_dims(&c, &w)) {
         const size_t n = strlen(c.sentence);
-        tp__import_printable(w.text);
+        tp__no_control(w.text, false);
         if (st == TP_OK) tp_log(TP_LOG_WARN, "%s: %s", model_name, w.text);
         else snprintf(c.sentence + n, sizeof c.sentence - n, "; %s", w.text);
     }

@@ -447,7 +447,8 @@ typedef enum tp_status {
  * that has failed: one that succeeds may leave the sentence of an error that it has dealt with. */
 TP_DEF const char *tp_last_error(void);
 /* Set this thread's error sentence and return `status`: `return tp_fail(TP_ERR_ARG, "...", x);` A sentence says what is wrong,
- * where, and what to do. Any thread. */
+ * where, and what to do. Any thread. A name in it may come from a file, so control characters become '?' (not tabs), and line feeds
+ * become blanks unless fmt has one. */
 TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...) TP_PRINTF(2, 3);
 TP_DEF const char *tp_status_name(tp_status status); /* the status's name, "TP_ERR_SHAPE" */
 #ifdef TP_NO_SENTENCES
@@ -3650,6 +3651,15 @@ static TP__THREAD_LOCAL tp_status tp__error_status; /* the status that belongs t
 
 TP_DEF const char *tp_last_error(void) { return tp__error; }
 
+/* Replace control characters, which a name from a file may have: they would change a terminal, or forge a line of the log. text may be
+ * NULL. */
+static void tp__no_control(char *text, bool keeps_lines)
+{
+    for (char *c = text; c && *c; c++)
+        if (*c == '\n') *c = keeps_lines ? '\n' : ' ';
+        else if (((unsigned char)*c < 32 && *c != '\t') || *c == 127) *c = '?';
+}
+
 TP_DEF tp_status(tp_fail)(tp_status status, const char *fmt, ...)
 {
     char text[TP__ERROR_TEXT]; /* a buffer of its own, because an argument may point to tp__error */
@@ -3668,6 +3678,7 @@ TP_DEF tp_status(tp_fail)(tp_status status, const char *fmt, ...)
     }
     va_end(again);
     va_end(ap);
+    if (TP__HAS_SENTENCES && fmt) tp__no_control(text, strchr(fmt, '\n') != NULL);
     memcpy(tp__error, text, strlen(text) + 1);
     tp__n_errors++;
     tp__error_status = status;

@@ -1398,6 +1398,32 @@ TEST(a_restored_session_goes_on_with_its_random_numbers)
     tp_graph_free(g);
 }
 
+/* Names in a file do not make lines of the log. */
+TEST(names_with_line_feeds_stay_in_their_line)
+{
+    char path[1200];
+    snprintf(path, sizeof path, "%s/odd.npz", tp_test_tmpdir());
+    tp_dict d = {NULL, 0, 0};
+    add(&d, "w", TP_F32, shape_of(1, 2, 0), 1);
+    add(&d, "x\n[0101 00:00:00] forged\x1b[31m", TP_F32, shape_of(1, 2, 0), 1);
+    tp_tensor *isa = tp_dict_add(&d, "tp:isa");
+    CHECK(isa && tp_tensor_resize(isa, TP_U8, shape_of(1, 5, 0)) == TP_OK);
+    memcpy(isa->data, "a\nb\x1b!", 5);
+    CHECK_OK(tp_npz_save(path, &d, false));
+    tp_graph *g = tp_graph_new(NULL);
+    var(g, "w", TP_F32, shape_of(1, 2, 0), 0);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_test_keep_log();
+    CHECK_OK(restore(tp_saver_restore(path), s));
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(tp_test_logged, "not found in the graph: x [0101 00:00:00] forged?[31m\n");
+    CHECK_HAS(tp_test_logged, "instruction set 'a?b?!'");
+    CHECK(!strchr(tp_test_logged, 27));
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_dict_free(&d);
+}
+
 /* A new training that begins with a model: its weights and averages, frozen ones too, without what belongs to the old training; and a
  * layer of another shape, which is ignored together with its slots. */
 TEST(weights_without_the_training_that_made_them)

@@ -64,6 +64,23 @@ TEST(names_of_all_statuses_and_types)
     CHECK(!tp_dtype_is_float(out_of_range));
 }
 
+/* A name from a file may have control characters: they must neither change a terminal nor make lines of the log. */
+TEST(sentences_without_control_characters)
+{
+    static const char name[] = "a\x1b[31m\nb\r\x7f\x01\tc \xc3\xa9";
+    tp_fail(TP_ERR_NAME, "there is no '%s'", name);
+    CHECK_STR(tp_last_error(), "there is no 'a?[31m b???\tc \xc3\xa9'");
+    tp_fail(TP_ERR_NAME, "%s", name);
+    CHECK_STR(tp_last_error(), "a?[31m b???\tc \xc3\xa9");
+    tp_fail(TP_ERR_NAME, "two lines:\n%s", "of a program"); /* on purpose */
+    CHECK_STR(tp_last_error(), "two lines:\nof a program");
+    tp_dict d = {NULL, 0, 0};
+    CHECK(tp_dict_add(&d, "x\n[0101 00:00:00] forged"));
+    CHECK(!tp_dict_find(&d, "weights"));
+    CHECK(!strchr(tp_last_error(), '\n') && strstr(tp_last_error(), "x [0101 00:00:00] forged"));
+    tp_dict_free(&d);
+}
+
 /* A sentence has room for 2047 bytes. Of a longer one the beginning and the end are kept. */
 TEST(sentences_of_any_length)
 {

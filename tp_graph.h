@@ -12927,6 +12927,30 @@ static void tp__warn_unused_options(const tp__restore *r, const tp_dict *d, tp_n
     }
 }
 
+/* Refuses numbers of a checkpoint that no training reaches: counting on from them would overflow, or take for ever. An epoch is
+ * multiplied by its steps; it is -1 if a training that starts at epoch 0 is saved before that. */
+static tp_status tp__check_saved_count(const tp_dict *d, const char *key, const char *file)
+{
+    const bool is_epoch = strcmp(key, TP__STATE_PREFIX "epoch") == 0;
+    const tp_tensor *t = tp__dict_get(d, key);
+    char number[32];
+    const double v = t && tp_tensor_size(t) > 0 ? tp_tensor_get(t, 0) : 0;
+    if (!t || (v >= (is_epoch ? -1 : 0) && v <= (is_epoch ? 0x1p31 : 0x1p53))) return TP_OK;
+    if (t->dtype == TP_I64) tp__format(number, sizeof number, "%lld", (long long)*(const int64_t *)t->data);
+    else tp__format(number, sizeof number, "%g", v);
+    return tp_fail(
+        TP_ERR_FORMAT,
+        "%s: its '%s' is %s, and no training comes to such a number: the file was changed. Use another checkpoint, "
+        "or its weights alone (.weights_only of tp_saver_restore_ex)",
+        file, key, number);
+}
+/* The same for the state that is in no variable. */
+static tp_status tp__check_saved_state(const tp_dict *d, const char *file)
+{
+    const tp_status st = tp__check_saved_count(d, TP__STATE_PREFIX "epoch", file);
+    return st == TP_OK ? tp__check_saved_count(d, TP__STATE_PREFIX "input/consumed", file) : st;
+}
+
 /* The file has variables, but none of the model's weights that fits: it is another model's. .relaxed is warned, as tensorpack's
  * ignore_mismatch makes no mismatch an error. Programs' own dicts and predictors, which have a sentence of their own, are left alone. */
 static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
@@ -13082,6 +13106,8 @@ static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_
             continue;
         }
         if (p->used[at]) st = tp__restore_conflict(r, vars, k);
+        else if (strcmp(v->name, "global_step") == 0)
+            st = tp__check_saved_count(p->d, name, r->path ? r->path : "the dict");
         p->used[at] = 1;
         if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp__may_load(v, value);
         else if (st == TP_OK) st = tp__may_load_relaxed(v, value, r->relaxed, &fits);
@@ -13113,6 +13139,7 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
         tp__warn_unused_options(r, d, vars, n);
         st = tp__restore_find(r, &p, vars, n);
     }
+    if (st == TP_OK && !r->weights_only) st = tp__check_saved_state(d, r->path ? r->path : "the dict");
     if (st == TP_OK) tp__restore_adam(s->graph, &p, vars, n);
     if (st == TP_OK) tp__list_unused(r, s, d, p.used, &file_only);
     tp__no_control(file_only.data, false);

@@ -2215,6 +2215,8 @@ TP_DEF int64_t tp_df_size(tp_dataflow *df)
     return n < 0 ? -1 : n;
 }
 
+static tp_status tp__df_may_wait(void);
+
 #define TP__SEEK_TOLD 1000 /* a flow that reads more datapoints than this to skip them says so */
 static void tp__df_tell_reading(tp_dataflow *df, int64_t n)
 {
@@ -2258,7 +2260,9 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     tp__df_tell_reading(df, n);
     while (*skipped < n) { /* a flow without seek: skip by calling next */
-        tp_status st = tp_df_next(df, &df->skip_);
+        tp_status st =
+            n > TP__SEEK_TOLD ? tp__df_may_wait() : TP_OK; /* a step of a training skips few, and is finished */
+        if (st == TP_OK) st = tp_df_next(df, &df->skip_);
         if (st == TP_END) return TP_OK;
         if (st != TP_OK) return st;
         ++*skipped;
@@ -2306,7 +2310,7 @@ TP_DEF bool tp_df_stopping(void) { return tp__df_stop && __atomic_load_n(tp__df_
 static TP__THREAD_LOCAL bool tp__df_in_run;
 
 /* Whether a flow may wait: TP_OK, or the status that it returns instead, TP_STOP or TP_INTR. */
-TP__UNUSED static tp_status tp__df_may_wait(void)
+static tp_status tp__df_may_wait(void)
 {
     if (tp_df_stopping()) return TP_STOP;
     return tp__df_in_run && tp__os_interrupted() ? TP_INTR : TP_OK;
@@ -2516,12 +2520,27 @@ static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
     }
 }
 
-/* Skips datapoints until n are behind the reader. */
+#ifndef TP__SKIP_SILENCE
+#define TP__SKIP_SILENCE 2 /* seconds until a skip over many passes says so */
+#endif
+/* Skips datapoints until n are behind the reader. It restarts each pass, because a pass may give more or fewer datapoints than
+ * tp_df_size says. */
 static tp_status tp__endless_skip_to(tp__endless *e, int64_t n)
 {
     tp_status st = TP_OK;
-    while (st == TP_OK && e->position < n) {
+    const int64_t from = e->position;
+    double since = -1; /* < 0: not known yet; 0: it was told */
+    for (unsigned passes = 0; st == TP_OK && e->position < n; passes++) {
         int64_t k = 0;
+        if (passes % 1024 == 1023 && since < 0) since = tp_time();
+        else if (passes % 1024 == 1023 && since > 0 && tp_time() - since > TP__SKIP_SILENCE) {
+            since = 0;
+            tp_log(TP_LOG_INFO,
+                   "%s: the next datapoint is number %lld, and the passes before it are skipped one by one: %lld "
+                   "datapoints until now",
+                   e->df->name, (long long)n, (long long)(e->position - from));
+        }
+        if (passes > 1 && (st = tp__df_may_wait()) != TP_OK) break;
         st = tp_df_seek(e->df, n - e->position, &k);
         if (k > 0) e->none_given = false;
         e->position += k;
@@ -13821,7 +13840,9 @@ static tp_status tp__feeder_reset(tp_input_source *s)
     s->consumed = f->start;
     const int64_t towers = f->n_tower > 0 ? f->n_tower : 1;
     tp_status st = tp__feeder_reserve(s, (f->threaded ? f->capacity : 0) + towers * tp__feeder_per_tower(f));
+    tp__df_in_run = f->start > 0; /* Ctrl-C ends a long skip */
     if (st == TP_OK) st = tp__endless_start(&f->endless, 0, f->start);
+    tp__df_in_run = false;
     if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, s);
     f->running = st == TP_OK;
     return st;

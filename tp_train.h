@@ -5017,6 +5017,13 @@ static bool tp__take_interrupted(const char *dir, char *path, tp_dict *d)
     return taken;
 }
 
+/* Refuses a checkpoint whose numbers no training reaches. */
+static tp_status tp__check_saved_counts(const tp_dict *d, const char *path)
+{
+    const tp_status st = tp__check_saved_count(d, "global_step", path);
+    return st == TP_OK ? tp__check_saved_state(d, path) : st;
+}
+
 /* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no
  * checkpoint; TP_ERR_FORMAT or TP_ERR_IO: there are, but none of them can be read. */
 static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
@@ -5031,6 +5038,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     if (st != TP_OK && tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK) return TP_ERR_ARG;
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
+    if (st == TP_OK) st = tp__check_saved_counts(&d, file);
     if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
         snprintf(sentence, sizeof sentence, "%s", tp_last_error());
         tp_dict_free(&d);
@@ -5063,6 +5071,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
                          dir, tried);
         }
     }
+    if (st == TP_OK) st = tp__check_saved_counts(&d, path);
     *epoch = st == TP_OK ? tp__checkpoint_epoch(&d) : -1;
     tp_dict_free(&d);
     return st;

@@ -936,6 +936,96 @@ TEST(auto_resume_from_a_folder_without_a_list)
 }
 
 /* The folder's path fits, but with a checkpoint's name behind it, it does not: that is an error, not a training from the beginning. */
+/* Counting on from such numbers would overflow, take for ever or be refused later, where nobody knows the file. */
+TEST(checkpoints_with_numbers_that_no_training_reaches)
+{
+    static const struct {
+        const char *key;
+        int64_t value;
+        const char *part; /* NULL: it is taken */
+    } row[] = {
+        {"global_step", INT64_MAX, "model-9.npz: its 'global_step' is 9223372036854775807, and no training comes to"},
+        {"global_step", -1, "model-9.npz: its 'global_step' is -1, and no training"},
+        {"global_step", ((int64_t)1 << 53) + 2, "model-9.npz: its 'global_step' is 9007199254740994"},
+        {"global_step", (int64_t)1 << 53, NULL},
+        {"tp:epoch", INT64_MAX, "model-9.npz: its 'tp:epoch' is 9223372036854775807"},
+        {"tp:epoch", -2, "model-9.npz: its 'tp:epoch' is -2"},
+        {"tp:epoch", (int64_t)1 << 31, NULL},
+        {"tp:input/consumed", -1, "model-9.npz: its 'tp:input/consumed' is -1"},
+        {"tp:input/consumed", (int64_t)1 << 54, "model-9.npz: its 'tp:input/consumed' is 18014398509481984"},
+        {"tp:input/consumed", 7, NULL}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        const int64_t step = 9, epoch[2] = {4, 1};
+        const char *dir = tp_test_tmpdir();
+        char path[600];
+        tp_train_config c;
+        tp_train_desc t;
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        memset(&t, 0, sizeof t);
+        snprintf(path, sizeof path, "%s/model-9", dir);
+        put_i64(&d, "global_step", &step, 0);
+        put_i64(&d, "tp:epoch", epoch, 2);
+        put_i64(&d, "tp:input/consumed", &step, 0);
+        memcpy(tp_dict_find(&d, row[i].key)->data, &row[i].value, sizeof row[i].value);
+        CHECK_OK(tp_npz_save(tp_test_path(dir, "model-9.npz"), &d, false));
+        tp_dict_free(&d);
+        write_text(dir, "checkpoint", "model_checkpoint_path: \"model-9\"\n");
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        tp_status st = resume(&c);
+        CHECK_MSG(row[i].part ? st == TP_ERR_FORMAT && strstr(tp_last_error(), row[i].part) : st == TP_OK,
+                  "row %d: %s: %s", i, tp_status_name(st), tp_last_error());
+        if (row[i].part) { /* an older one is taken */
+            write_model(dir, 5, 4, 2);
+            CHECK_OK(resume(&c));
+            CHECK(c.session_init && c.starting_epoch == 5);
+            CHECK_HAS(tp_test_logged, row[i].part);
+        }
+        /* and without a search for checkpoints */
+        t.steps_per_epoch = 2;
+        t.starting_epoch = t.max_epoch = 1;
+        t.session_init = tp_saver_restore(path);
+        tp_trainer *trainer = tp_noop_trainer();
+        st = tp_train(trainer, &t);
+        const char *part = row[i].part ? strchr(row[i].part, ':') : NULL;
+        CHECK_MSG(part ? st == TP_ERR_FORMAT && strstr(tp_last_error(), part) : st == TP_OK, "row %d: %s: %s", i,
+                  tp_status_name(st), tp_last_error());
+        tp_trainer_free(trainer);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+static int n_told;
+static void interrupt_a_skip(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    if (!strstr(message, "the next datapoint is number 1099511627776, and the passes before it are skipped one by one"))
+        return;
+    n_told++;
+    CHECK(tp_interrupt());
+}
+
+/* A checkpoint may say that hours of data lie behind it. */
+TEST(a_long_skip_is_told_and_can_be_interrupted)
+{
+    const int64_t epoch[2] = {2, 1}, step = 40, consumed = (int64_t)1 << 40;
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    put_i64(&d, "global_step", &step, 0);
+    put_i64(&d, "tp:epoch", epoch, 2);
+    put_i64(&d, "tp:input/consumed", &consumed, 1);
+    tp_train_config c = config(NULL, 0, NULL);
+    c.starting_epoch = 3;
+    c.max_epoch = 4;
+    c.session_init = tp_dict_restore(&d, false);
+    tp_dict_free(&d);
+    n_told = 0;
+    tp_set_log(interrupt_a_skip, NULL);
+    CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) == TP_INTR);
+    tp_set_log(NULL, NULL);
+    CHECK(n_told == 1);
+}
+
 TEST(auto_resume_from_a_folder_with_a_long_path)
 {
     enum { LONGEST = 4095, CHECKPOINT = 26 }; /* of a path; of "/model-9223372036854775807" */

@@ -774,7 +774,8 @@ TP_DEF tp_node *tp_mean(tp_node *x);
 TP_DEF tp_node *tp_l2_loss(tp_node *x); /* the L2 loss, 0.5 * sum(x^2) */
 /* fraction of elements that are exactly 0; it has no gradient */
 TP_DEF tp_node *tp_zero_fraction(tp_node *x);
-/* sqrt of the sum of the squares of all elements, a float32 scalar; where all are 0 its gradient is 0 */
+/* sqrt of the sum of the squares of all elements, a scalar: float64 if all xs are float64, else float32, and then none may be float64.
+ * Where all elements are 0 its gradient is 0. */
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n);
 /* int64 indices of the maxima along an axis; the first one of equal elements */
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis);

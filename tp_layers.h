@@ -752,8 +752,8 @@ TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* a regularizer that retu
 /* The sum of r over all trainable variables whose name contains a match of the regex: "fc.+/W" finds aux/fc1/W and fc1/Wp. In a
  * tower with variables of its own, only these count. Tower 0 has those that are made in it: what is made before tp_tower_enter does not
  * count (nor does a trainer train it), and a warning names it. A regex (>>regex of tp_graph.h) without a match gives a warning. The
- * result is a float32 scalar that you add to the cost; name NULL = "regularize_cost". Only the variables created before the
- * call count, so call it at the end. Not in training, or without a match: 0, named empty_<name>. */
+ * result is a float32 scalar that you add to the cost (tp_cast it for one of float64); name NULL = "regularize_cost". Only the variables
+ * created before the call count, so call it at the end. Not in training, or without a match: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at);
 #ifdef TP_KEYWORDS
@@ -780,7 +780,8 @@ TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name
  * softmax(p_logits) and q = softmax(q_logits). Result (..). NULL = "kl_divergence" */
 TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name);
 /* Turns labels int (B) into distributions (B,classes) for tp_softmax_cross_entropy: 1 - epsilon + epsilon/classes for the
- * label, epsilon/classes for the others. The run fails if a label is out of range. NULL = "smooth_labels" */
+ * label, epsilon/classes for the others. The run fails if a label is out of range. They are float32: tp_cast them for
+ * logits of another type. NULL = "smooth_labels" */
 TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name);
 /* The mean of losses (B) weighted by class: sum of weights[labels] losses / sum of weights[labels]; labels int (B); weights has
  * one value per class and is copied. The run fails if a label is out of range. NULL = "weighted_loss" */

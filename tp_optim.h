@@ -1664,7 +1664,9 @@ static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_g
         if (gvs[i].grad) grad[n_grad++] = gvs[i].grad;
     if (n_grad == 0) return n;
     tp_node *norm = tp_global_norm(grad, n_grad);
-    tp_node *one = tp_const(g, 1.0f), *factor = tp_minimum(tp_div(tp_const(g, p->value), norm), one);
+    const tp_dtype dtype = norm->dtype; /* float64 where all gradients are */
+    tp_node *one = tp_const_as(g, dtype, 1.0), *most = tp_const_as(g, dtype, (double)p->value);
+    tp_node *factor = tp_minimum(tp_div(most, norm), one);
     factor = tp_add(factor, tp_sub(norm, norm));
     for (int i = 0; i < n; i++)
         if (gvs[i].grad) gvs[i].grad = tp_mul(gvs[i].grad, tp__as_dtype(factor, gvs[i].grad->dtype));

@@ -14243,6 +14243,16 @@ static tp_node *tp__scaled(tp_node *x, double c)
     return tp_mul(x, tp_const_as(tp_node_graph(x), x->dtype, c));
 }
 
+/* Returns scale * x + offset with constants of x's type; the attributes of tp_affine are float32. */
+static tp_node *tp__affine_of(tp_node *x, double scale, double offset)
+{
+    if (!x || x->dtype != TP_F64) return tp_affine(x, (float)scale, (float)offset);
+    if ((double)(float)scale == scale && (double)(float)offset == offset)
+        return tp_affine(x, (float)scale, (float)offset);
+    tp_node *y = tp__scaled(x, scale);
+    return offset == 0.0 ? y : tp_add(y, tp_const_as(tp_node_graph(x), TP_F64, offset));
+}
+
 static tp_node *tp__zero_of(tp_node *x) { return tp_const_as(tp_node_graph(x), x->dtype, 0.0); }
 
 /* Returns x where the mask is true, else 0. */
@@ -14825,13 +14835,13 @@ TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 /* gelu is made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
 {
-    tp_node *factor = tp_affine(tp_erf(tp_affine(x, 0.70710678118654752f, 0)), 1, 1);
+    tp_node *factor = tp_affine(tp_erf(tp__affine_of(x, 0.70710678118654752440, 0)), 1, 1);
     return tp_mul(tp_affine(x, 0.5f, 0), factor);
 }
 TP_DEF tp_node *tp_gelu_tanh(tp_node *x)
 {
-    tp_node *bent = tp_affine(tp_square(x), 0.044715f, 1);
-    tp_node *factor = tp_affine(tp_tanh(tp_mul(tp_affine(x, 0.79788456080286536f, 0), bent)), 1, 1);
+    tp_node *bent = tp__affine_of(tp_square(x), 0.044715, 1);
+    tp_node *factor = tp_affine(tp_tanh(tp_mul(tp__affine_of(x, 0.79788456080286535588, 0), bent)), 1, 1);
     return tp_mul(tp_affine(x, 0.5f, 0), factor);
 }
 TP_DEF tp_node *tp_silu(tp_node *x) { return tp_mul(x, tp_sigmoid(x)); }
@@ -14912,7 +14922,8 @@ TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 #endif
 
 /* -- elu: y = x > 0 ? x : e^x - 1 ---------------------------------------------------- >>op elu, elu_grad
- *   dx = y > 0 ? dy : dy (y + 1) */
+ *   dx = y > 0 ? dy : dy (y + 1). It uses y, so that x's buffer can be freed; where e^x is lost in y = e^x - 1 (x below -17 in
+ *   float32, -37 in float64), dx is 0, and above it has the error of y, half an ulp of 1. */
 TP__MAP1(elu, char, x > 0 ? x : TP__EXPM1(x))
 TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
 #ifdef TP__ROWS
@@ -14929,11 +14940,12 @@ static void tp__elu_gradient(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad,
 static const tp_op tp__op_elu =
     TP__MAP_ROW("elu", "Elu", 1, tp__elu_gradient, TP__REAL_MAPS(tp__elu), tp_vec_find_elu, "Elu");
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
-/* selu(x) = scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
+/* selu(x) = scale (e > 0 ? e : alpha e), with e = elu(x), alpha = 1.6732632 and scale = 1.0507010. It is made of e and of
+ * (e > 0 ? e : 2 e), because 2 is exact in every type. Both factors are positive: inf stays inf. */
 TP_DEF tp_node *tp_selu(tp_node *x)
 {
-    tp_node *relu = tp_affine(tp_relu(x), -0.70739836f, 0);
-    return tp_add(tp_affine(tp_elu(x), 1.75809934f, 0), relu);
+    tp_node *e = tp_elu(x), *steep = tp__affine_of(tp_leaky_relu(e, 2), 0.70739835349189629, 0);
+    return tp_add(tp__affine_of(e, 0.34330263386358420, 0), steep);
 }
 #endif
 

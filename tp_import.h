@@ -1096,7 +1096,7 @@ static tp_node *tp__xor(tp_node *a, tp_node *b)
 static tp_node *tp__softsign(tp_node *x) { return tp_div(x, tp_affine(tp_abs(x), 1.0f, 1.0f)); }
 static tp_node *tp__hard_swish(tp_node *x)
 {
-    return tp_mul(x, tp__clip_flat(tp_affine(x, 1.0f / 6, 0.5f), 0.0f, 1.0f));
+    return tp_mul(x, tp__clip_flat(tp__affine_of(x, 1.0 / 6.0, 0.5), 0.0f, 1.0f));
 }
 static tp_node *tp__mish(tp_node *x) { return tp_mul(x, tp_tanh(tp_softplus(x))); }
 static tp_node *tp__is_nan(tp_node *x) { return tp_not_equal(x, x); }
@@ -1209,7 +1209,7 @@ static void tp__import_activation(tp__import_node *n)
         y = alpha == 1.0f ? tp_elu(x) : tp__elu_below(x, tp_minimum(x, tp__constant_like(x, 0)), alpha);
     } else if (strcmp(op, "Celu") == 0) {
         const float alpha = tp__import_node_float(n, "alpha", 1.0f);
-        y = tp_affine(tp_minimum(x, tp__constant_like(x, 0)), 1.0f / alpha, 0.0f);
+        y = tp__affine_of(tp_minimum(x, tp__constant_like(x, 0)), 1.0 / (double)alpha, 0.0);
         y = tp__elu_below(x, y, alpha);
     } else if (strcmp(op, "Selu") == 0) {
         const float alpha = tp__import_node_float(n, "alpha", 1.67326319217681884765625f),

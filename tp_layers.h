@@ -3225,7 +3225,7 @@ TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, con
     tp_node *mse = tp__squared_error("psnr", prediction, truth), *poison = tp__refuse_number(mse, "psnr", "maxp", maxp);
     if (poison) return poison;
     const double peak = maxp == 0.0f ? 0.0 : 20.0 * log10((double)maxp);
-    return tp_named(tp_affine(tp_ln(mse), -4.34294482f, (float)peak), name ? name : "psnr");
+    return tp_named(tp__affine_of(tp_ln(mse), -4.34294481903251827651, peak), name ? name : "psnr");
 }
 
 TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name)
@@ -3360,7 +3360,7 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 TP_DEF tp_node *tp_relu6(tp_node *x) { return tp__clip_flat(x, 0.0f, 6.0f); }
 TP_DEF tp_node *tp_hard_swish(tp_node *x)
 {
-    return tp_mul(x, tp__clip_flat(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f));
+    return tp_mul(x, tp__clip_flat(tp__affine_of(x, 1.0 / 6.0, 0.5), 0.0f, 1.0f));
 }
 
 /* Repeats p along its dimensions. */

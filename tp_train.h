@@ -1087,7 +1087,7 @@ static tp_node *tp__divided(tp_node *x, int n)
     if (n == 1) return x;
     tp_graph *g = tp_node_graph(x);
     tp_device_enter(g, tp_node_device(x));
-    tp_node *y = tp_affine(x, 1.0f / (float)n, 0.0f);
+    tp_node *y = tp__affine_of(x, 1.0 / (double)n, 0.0);
     tp_device_leave(g);
     return y;
 }

@@ -387,4 +387,37 @@ static void run_all(bool blind)
 TEST(layers_as_pytorch) { run_all(false); }
 TEST(layers_of_images_of_unknown_size_as_pytorch) { run_all(true); }
 
+/* Functions that are composed with constants have these as doubles where x is float64. */
+TEST(constants_of_float64_are_doubles)
+{
+    static const double at[3] = {1, -0.5, INFINITY};
+    /* gelu, gelu by tanh, selu, hard_swish; 20 log10 3 - 10 log10 0.25 */
+    static const double want[4][3] = {{0.84134474606854293, -0.15426876936299345, INFINITY},
+                                      {0.84119199060827676, -0.15428599017485606, INFINITY},
+                                      {1.0507009873554805, -0.69175818780287134, INFINITY},
+                                      {4.0 / 6.0, -0.5 * 2.5 / 6.0, INFINITY}};
+    const int64_t one[1] = {1}, zero[1] = {0};
+    for (int wide = 0; wide < 2; wide++) {
+        const tp_dtype dtype = wide ? TP_F64 : TP_F32;
+        const double tolerance = wide ? 4e-16 : 2e-7;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F64, tp_make_shape(3)), *c = tp_cast(x, dtype);
+        tp_node *first = tp_slice(c, zero, one), *half = tp_affine(first, 0.5f, 0);
+        tp_node *y[5] = {tp_gelu(c), tp_gelu_tanh(c), tp_selu(c), tp_hard_swish(c), tp_sym_psnr(first, half, 3, NULL)};
+        tp_feed f = {.node = x};
+        const tp_tensor *v[5];
+        tp_tensor_view(&f.value, TP_F64, tp_make_shape(3), at);
+        tp_session *s = tp_session_new(g, NULL);
+        if (CHECK_OK(tp_session_run(s, &f, 1, y, 5, v))) {
+            for (int k = 0; k < 4; k++)
+                for (int i = 0; i < 3; i++)
+                    if (i == 2) CHECK_MSG(tp_tensor_get(v[k], i) == want[k][i], "function %d of inf", k);
+                    else CHECK_NEAR(tp_tensor_get(v[k], i), want[k][i], 0, tolerance);
+            CHECK_NEAR(tp_tensor_get(v[4], 0), 15.563025007672873, 0, tolerance);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

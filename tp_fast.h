@@ -9436,7 +9436,7 @@ static void tp__xent_fast(const tp_call *k)
  * comparison, and log K more where it enters. Taking the root K times sorts them.
  * Many: the elements whose leading bits may be among the best are sorted by their other bits, one byte after the other.
  * No two elements rank alike: the order is the naive loop's. */
-#define TP__TOP_SORTED      16 /* from so many on they are sorted, unless they are a very small part of the row */
+#define TP__TOP_SORTED   16 /* from so many on they are sorted, unless they are a very small part of the row */
 static bool tp__top_k_sorts(int64_t n, int64_t K) { return K >= TP__TOP_SORTED && K >= n / 512; }
 /* Pieces of work with scratch of their own: many, but not much memory. */
 static int64_t tp__top_k_n_piece(int64_t rows, int64_t n)

@@ -279,13 +279,6 @@ enum {
     TP__IMPORT_WINDOWS = 64 /* a convolution: the first input is always made such an image */
 };
 
-/* Takes control characters out of a text with names of the file, as tp__make_printable does: they would write lines of their own into a
- * log, and move the cursor of a terminal. */
-static void tp__import_printable(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 32 || *text == 127) *text = '?';
-}
 static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status st, const char *fmt, ...)
     TP_PRINTF(4, 5);
 static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status st, const char *fmt, ...)
@@ -302,7 +295,7 @@ static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status 
         snprintf(text, sizeof text, "%s", tp_graph_error(g));
     }
     snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->model_name, node ? node : "", node ? ": " : "", text);
-    if (strlen(c->model_name) < sizeof c->sentence) tp__import_printable(c->sentence + strlen(c->model_name));
+    if (strlen(c->model_name) < sizeof c->sentence) tp__no_control(c->sentence + strlen(c->model_name), false);
     return c->status = tp_fail(st, "%s", c->sentence);
 }
 static tp_status tp__importer_nomem(tp__importer *c)
@@ -5012,7 +5005,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     if (st == TP_OK && c.constants && !c.has_constants) {
         char near[TP__NEAREST_TEXT];
         tp__nearest_text(&c.near, near);
-        tp__import_printable(near);
+        tp__no_control(near, false);
         tp_log(TP_LOG_WARN, "%s: .constants is '%s', which matches no weight's name%s", model_name, d->constants, near);
     }
     if (st == TP_OK && c.n_untrained > 0)

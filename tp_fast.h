@@ -7246,6 +7246,30 @@ TP__INLINE VD TP__F(dwhole)(VQ a)
     return ((VD)low - TP__F(dset)(4503599627370496.0)) + ((VD)high - TP__F(dset)(19342813113834066795298816.0));
 }
 
+/* The loops of tp__log_unit and tp__cos_sin_of_turn, written out so that their quotients are constants. */
+/* clang-format off */
+TP__INLINE VD TP__F(log_series)(VD f2)
+{
+    VD sum = TP__F(dset)(1.0 / 23);
+#define X(k_) sum = vdmul(sum, f2) + TP__F(dset)(1.0 / (2 * (k_) + 1));
+    X(10) X(9) X(8) X(7) X(6) X(5) X(4) X(3) X(2) X(1)
+#undef X
+    return sum;
+}
+TP__INLINE void TP__F(cos_sin_series)(VD xx, VD *cosine, VD *sine)
+{
+    const VD one = TP__F(dset)(1.0);
+    VD c = one, s = one;
+#define X(k_)                                                                      \
+    c = vdmul(vdmul(xx, TP__F(dset)(1.0 / (2 * (k_) * (2 * (k_) - 1)))), c) + one; \
+    s = vdmul(vdmul(xx, TP__F(dset)(1.0 / (2 * (k_) * (2 * (k_) + 1)))), s) + one;
+    X(9) X(8) X(7) X(6) X(5) X(4) X(3) X(2) X(1)
+#undef X
+    *cosine = c;
+    *sine = s;
+}
+/* clang-format on */
+
 static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
 {
     const VD one = TP__F(dset)(1.0), rounder = TP__F(dset)(TP__ROUND_DOUBLE);
@@ -7266,9 +7290,7 @@ static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
         m = TP__F(dsel)(large, m * TP__F(dset)(0.5), m);
         e = TP__F(dsel)(large, e + one, e);
         const VD f = (m - one) / (m + one), f2 = vdmul(f, f);
-        VD sum = TP__F(dset)(0.0);
-        for (int k = 11; k >= 1; k--) sum = vdmul(sum, f2) + TP__F(dset)(1.0 / (double)(2 * k + 1));
-        const VD twice = TP__F(dset)(2.0) * f;
+        const VD sum = TP__F(log_series)(f2), twice = TP__F(dset)(2.0) * f;
         VD ln = vdmul(vdmul(twice, f2), sum) + twice;
         ln = vdmul(e, TP__F(dset)(TP__LN2_LO_DOUBLE)) + ln;
         ln = vdmul(e, TP__F(dset)(TP__LN2_HI_DOUBLE)) + ln;
@@ -7276,12 +7298,8 @@ static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
         /* cosine and sine of 2 pi u, as in tp__cos_sin_of_turn */
         const VD u = TP__F(dwhole)(w1 >> 11) * unit, quarters = TP__F(dset)(4.0) * u + rounder;
         const VD x = TP__F(dset)(6.283185307179586477) * (u - TP__F(dset)(0.25) * (quarters - rounder));
-        const VD xx = -vdmul(x, x);
-        VD c = one, s = one;
-        for (int k = 9; k >= 1; k--) {
-            c = vdmul(vdmul(xx, TP__F(dset)(1.0 / (double)(2 * k * (2 * k - 1)))), c) + one;
-            s = vdmul(vdmul(xx, TP__F(dset)(1.0 / (double)(2 * k * (2 * k + 1)))), s) + one;
-        }
+        VD c, s;
+        TP__F(cos_sin_series)(-vdmul(x, x), &c, &s);
         s = vdmul(s, x);
         /* rotates by the number of quarter turns modulo 4: (c, s), (-s, c), (-c, -s), (s, -c) */
         const VQ turn = (VQ)quarters, odd = TP__F(qset)(0) - (turn & TP__F(qset)(1));

@@ -14075,6 +14075,13 @@ static int64_t tp__grain(int64_t row_size)
     return n > 0 ? n : 1;
 }
 
+/* The same for columns, whose elements are `step` apart: neighbours stay together, as they are read at once. */
+static int64_t tp__column_grain(int64_t length, int64_t step)
+{
+    const int64_t n = tp__grain(length);
+    return step > 1 && n < 64 ? 64 : n;
+}
+
 static int64_t tp__size(const tp_operand *x) { return tp_shape_size(&x->shape); }
 
 static int64_t tp__product(const tp_shape *s, int from, int to)
@@ -15374,7 +15381,7 @@ static void TP__F(tp__reduce_prod)(const tp_call *k)
 {
     tp__reduction r;
     tp__reduction_of(&r, k);
-    tp__each_range(k, r.n_out, tp__grain(r.n_sum), TP__F(tp__reduce_prod_range));
+    tp__each_range(k, r.n_out, tp__column_grain(r.n_sum, r.step), TP__F(tp__reduce_prod_range));
 }
 #ifdef TP__ROWS
 TP__ANY_NUMBER(tp__reduce_prod)
@@ -15456,7 +15463,7 @@ static void TP__F(tp__reduce_prod_grad)(const tp_call *k)
 {
     tp__reduction r;
     tp__reduction_of(&r, k);
-    tp__each_range(k, r.n_out, tp__grain(r.n_sum), TP__F(tp__reduce_prod_grad_range));
+    tp__each_range(k, r.n_out, tp__column_grain(r.n_sum, r.step), TP__F(tp__reduce_prod_grad_range));
 }
 #endif
 #ifdef TP__ROWS
@@ -15852,23 +15859,53 @@ static tp_status tp__infer_insert_dim(tp_infer *s, tp_shape *y, int axis, int64_
 #endif
 
 /* -- argmax: index (int64) of the largest along an axis, the first of ties; a NaN is largest - >>op argmax */
+/* Element i of n lines side by side; a line's largest so far is `most`, at index `best`. */
+TP__HOT static void TP__F(tp__argmax_row)(int64_t n, const TP__NUM *x, int32_t i, TP__NUM *most, int32_t *best)
+{
+    for (int64_t c = 0; c < n; c++) { /* without branches; of a NaN v <= m is false */
+        const TP__NUM v = x[c], m = most[c];
+        const bool larger = !TP__IS_NAN(m) & !(v <= m);
+        most[c] = larger ? v : m;
+        best[c] = larger ? i : best[c];
+    }
+}
+static int64_t TP__F(tp__argmax_line)(int64_t n, const TP__NUM *x, int64_t step)
+{
+    TP__NUM most = x[0];
+    int64_t best = 0;
+    for (int64_t i = 1; i < n && !TP__IS_NAN(most); i++)
+        if (!(x[i * step] <= most)) best = i, most = x[i * step];
+    return best;
+}
+static void TP__F(tp__argmax_lines)(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, s->ndim);
+    const int64_t n = s->dim[axis], B = tp__product(s, axis + 1, s->ndim);
+    int64_t *y = (int64_t *)k->out[0].data;
+    TP__NUM most[TP__COLUMNS];
+    int32_t best[TP__COLUMNS];
+    for (int64_t o = from, m; o < to; o += m) {
+        const TP__NUM *x = (const TP__NUM *)k->in[0].data + o / B * n * B + o % B;
+        m = B - o % B < TP__COLUMNS ? B - o % B : TP__COLUMNS;
+        if (m > to - o) m = to - o;
+        if (m == 1 || n > INT32_MAX) {
+            m = 1;
+            y[o] = TP__F(tp__argmax_line)(n, x, B);
+            continue;
+        }
+        memcpy(most, x, (size_t)m * sizeof *most);
+        memset(best, 0, (size_t)m * sizeof *best);
+        for (int64_t i = 1; i < n; i++) TP__F(tp__argmax_row)(m, x + i * B, (int32_t)i, most, best);
+        for (int64_t c = 0; c < m; c++) y[o + c] = best[c];
+    }
+}
 static void TP__F(tp__argmax)(const tp_call *k)
 {
     const tp_shape *s = &k->in[0].shape;
     const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, s->ndim);
-    const int64_t A = tp__product(s, 0, axis), n = s->dim[axis], B = tp__product(s, axis + 1, s->ndim);
-    const TP__NUM *x = (const TP__NUM *)k->in[0].data;
-    int64_t *y = (int64_t *)k->out[0].data;
-    for (int64_t a = 0; a < A; a++)
-        for (int64_t b = 0; b < B; b++) {
-            const TP__NUM *p = x + a * n * B + b;
-            int64_t best = 0;
-            for (int64_t i = 1; i < n; i++) {
-                const TP__NUM v = p[i * B], m = p[best * B];
-                if (!TP__IS_NAN(m) && (v > m || TP__IS_NAN(v))) best = i;
-            }
-            y[a * B + b] = best;
-        }
+    tp__each_range(k, tp__size(&k->out[0]), tp__column_grain(s->dim[axis], tp__product(s, axis + 1, s->ndim)),
+                   TP__F(tp__argmax_lines));
 }
 #ifdef TP__ROWS
 TP__ANY_NUMBER(tp__argmax)

@@ -874,13 +874,14 @@ TEST(sums_of_squares)
     }
 }
 
-static const int64_t lined[][5] = {{1, 9}, {2, 3, 5}, {3, 2, 4, 3}, {2, 1, 6}, {3, 20, 3, 10}, {2, 3300, 5}, {2, 0, 3}};
+static const int64_t lined[][5] = {{1, 9},         {2, 3, 5},   {3, 2, 4, 3}, {2, 1, 6},
+                                   {3, 20, 3, 10}, {2, 7, 300}, {2, 3300, 5}, {2, 0, 3}};
 
 TEST(sums_along_an_axis)
 {
     static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32, TP_I64};
     for (int i = 0; i < TP_COUNT(lined); i++)
-        for (int k = 0; k < (i == 5 ? 1 : 4); k++) {
+        for (int k = 0; k < (i == 6 ? 1 : 4); k++) {
             sheet *s = sheet_new((i + k) % 2 == 1);
             const tp_shape shape = shape_of(lined[i]);
             tp_tensor *t, *w;

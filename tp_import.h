@@ -2223,7 +2223,7 @@ static void tp__import_range_of_integers(tp__import_node *n, tp_dtype dtype, int
                    step = up ? (uint64_t)by : 0 - (uint64_t)by,
                    count = !any || by == 0 ? 0 : span / step + (span % step != 0);
     if (by == 0 || count >= 100000000) {
-        tp__on_fail(n, TP_ERR_FORMAT, "Range from %lld to %lld by %lld", (long long)from, (long long)to, (long long)by);
+        tp__on_fail(n, TP_ERR_FORMAT, "Range from %g to %g by %g", (double)from, (double)to, (double)by);
         return;
     }
     tp_tensor *t = tp__import_node_value(n, 0, dtype, tp__shape1((int64_t)count));

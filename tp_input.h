@@ -6941,7 +6941,8 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
         t->dtype = type.dtype;
         t->shape = type.shape;
     }
-    return tp__rows_ready(df, name, d->shuffle);
+    const tp_status st = tp__rows_ready(df, name, d->shuffle);
+    return st == TP_ERR_FORMAT ? tp_fail(st, "%s: %s", d->path, tp_last_error()) : st;
 }
 
 TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d)

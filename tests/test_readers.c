@@ -687,7 +687,8 @@ TEST(rows_without_elements)
     CHECK(x && tp_tensor_resize(x, TP_F32, tp_make_shape(1000000, 0, 3)) == TP_OK);
     const char *path = tp_test_path(dir, "rows.npz");
     CHECK_OK(tp_npz_save(path, &d, false));
-    check_refused(tp_df_npz(path), TP_ERR_FORMAT, "X has the shape (1000000,0,3), so its rows have no elements");
+    check_refused(tp_df_npz(path), TP_ERR_FORMAT,
+                  "rows.npz: tp_df_npz: X has the shape (1000000,0,3), so its rows have no elements");
     /* beside another array they have a use, and the file is as large as they are many; so have those of a program */
     CHECK(x && tp_tensor_resize(x, TP_F32, tp_make_shape(7, 0)) == TP_OK);
     tp_tensor *y = tp_dict_add(&d, "y");

@@ -17825,17 +17825,31 @@ static real TP__F(tp__dot)(int64_t K, const real *a, int64_t a_step, const real 
     for (int64_t q = 0; q < K; q++) sum += a[q * a_step] * b[q * b_step];
     return sum;
 }
-static void TP__F(tp__matmul)(const tp_call *k)
+/* Computes rows of c. The inner loop is along the memory of b; either way the products of a c[m,n] are added in the order of k. */
+static void TP__F(tp__matmul_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__matmul_dims d = tp__matmul_sizes(k);
-    const tp_shape *sa = &k->in[0].shape, *sb = &k->in[1].shape, *sc = &k->out[0].shape;
-    for (int64_t i = 0; i < d.batch; i++) {
-        const real *a = TP__IN(0) + tp__matmul_matrix(sc, sa, i) * d.M * d.K;
-        const real *b = TP__IN(1) + tp__matmul_matrix(sc, sb, i) * d.K * d.N;
-        real *c = TP__OUT(0) + i * d.M * d.N;
-        for (int64_t m = 0; m < d.M; m++)
-            for (int64_t n = 0; n < d.N; n++)
-                c[m * d.N + n] = TP__F(tp__dot)(d.K, a + m * d.a_m, d.a_k, b + n * d.b_n, d.b_k);
+    const tp_shape *sc = &k->out[0].shape;
+    real *c = TP__OUT(0) + from * d.N;
+    for (int64_t row = from; row < to; row++, c += d.N) {
+        const int64_t i = row / d.M;
+        const real *a = TP__IN(0) + tp__matmul_matrix(sc, &k->in[0].shape, i) * d.M * d.K + (row - i * d.M) * d.a_m;
+#ifdef TP__REAL_IS_FLOAT
+static void tp__matmul_call(const tp_call *k, tp__range_fn rows)
+{
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    tp__each_range(k, d.batch * d.M, tp__grain(d.N * d.K), rows);
+}
+#endif
+static void TP__F(tp__matmul)(const tp_call *k) { tp__matmul_call(k, TP__F(tp__matmul_rows)); }
+        const real *b = TP__IN(1) + tp__matmul_matrix(sc, &k->in[1].shape, i) * d.K * d.N;
+        if (d.b_k == 1)
+            for (int64_t n = 0; n < d.N; n++) c[n] = TP__F(tp__dot)(d.K, a, d.a_k, b + n * d.b_n, 1);
+        else memset(c, 0, (size_t)d.N * sizeof *c);
+        for (int64_t q = 0; q < d.K && d.b_k != 1; q++, a += d.a_k, b += d.b_k) {
+            const real factor = *a;
+            for (int64_t n = 0; n < d.N; n++) c[n] += factor * b[n];
+        }
     }
 }
 #ifdef TP__ROWS
@@ -17969,11 +17983,25 @@ static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node 
     }
     tp_conv2d_attrs t = *attrs;
     if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
+#ifdef TP__REAL_IS_FLOAT
+typedef void (*tp__conv_loop)(const tp__conv *g, tp__conv_pass what, void *x, void *w, void *y);
+/* Runs `loop` with x, w and y, of which one is the output of the op: it begins with zeros, and has the shape of input 2. */
+static void tp__conv_call(const tp_call *k, tp__conv_pass what, tp__conv_loop loop)
+{
+    const tp_operand *x = what == TP__CONV_INPUT_GRAD ? &k->out[0] : &k->in[0],
+                     *w = what == TP__CONV_FILTER_GRAD ? &k->out[0] : &k->in[1],
+                     *y = what == TP__CONV_FORWARD ? &k->out[0] : &k->in[what == TP__CONV_FILTER_GRAD];
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &x->shape, &w->shape);
+    tp__clear(&k->out[0]);
+    loop(&g, what, x->data, w->data, y->data);
+}
+#endif
     in[0] = a, in[1] = b, in[2] = like;
     return tp__opn(row, in, row->min_in, &t);
 }
 #endif
 
+    real *x = (real *)x_, *w = (real *)w_, *y = (real *)y_;
 /* -- conv2d: y[b,i,j,o] = sum_{p,q,c} x[b, i sh + p dh - top, j sw + q dw - left, c] w[p,q,c,o] ---- >>op conv2d
  * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). x is 0 outside. SAME: OH = ceil(H/sh); half of the
  * padding is before x and half after, an odd pixel after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g reads channels
@@ -17981,35 +18009,32 @@ static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node 
  * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 /* One loop nest serves the three convolutions. It visits all (x, w, y) that belong together and adds the product of two
  * of them to the third, the output, which is zero at the start. */
-static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_pass what, real *x, real *w, real *y)
+static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_pass what, void *x_, void *w_, void *y_)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
     for (int64_t b = 0; b < g->B; b++)
         for (int64_t i = 0; i < g->OH; i++)
             for (int64_t j = 0; j < g->OW; j++)
-                for (int64_t o = 0; o < g->O; o++)
-                    for (int64_t p = 0; p < g->KH; p++)
-                        for (int64_t q = 0; q < g->KW; q++) {
-                            const int64_t h = i * g->stride_h + p * g->dilation_h - g->top,
-                                          v = j * g->stride_w + q * g->dilation_w - g->left;
-                            if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
+                for (int64_t p = 0; p < g->KH; p++)
+                    for (int64_t q = 0; q < g->KW; q++) {
+                        const int64_t h = i * g->stride_h + p * g->dilation_h - g->top,
+                                      v = j * g->stride_w + q * g->dilation_w - g->left;
+                        if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
+                        for (int64_t c = 0; c < g->C; c++) {
+                            const int64_t o = c / cg * og; /* the first output channel of c's group */
+                    }
+                            real *xe =
+                                x + b * g->x_stride_b + h * g->x_stride_h + v * g->x_stride_w + c * g->x_stride_c;
+                            real *we = w + ((p * g->KW + q) * cg + c % cg) * g->O + o;
                             real *ye =
                                 y + b * g->y_stride_b + i * g->y_stride_h + j * g->y_stride_w + o * g->y_stride_c;
-                            real *xe = x + b * g->x_stride_b + h * g->x_stride_h + v * g->x_stride_w +
-                                       o / og * cg * g->x_stride_c;
-                            real *we = w + (p * g->KW + q) * cg * g->O + o;
-                            for (int64_t c = 0; c < cg; c++, xe += g->x_stride_c, we += g->O)
+                            for (int64_t n = 0; n < og; n++, we++, ye += g->y_stride_c)
                                 if (what == TP__CONV_FORWARD) *ye += *xe * *we;
                                 else if (what == TP__CONV_INPUT_GRAD) *xe += *ye * *we;
                                 else *we += *xe * *ye;
                         }
 }
-static void TP__F(tp__conv2d)(const tp_call *k)
-{
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[1].shape);
-    tp__clear(&k->out[0]);
-    TP__F(tp__conv_naive)(&g, TP__CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, TP__OUT(0));
-}
+static void TP__F(tp__conv2d)(const tp_call *k) { tp__conv_call(k, TP__CONV_FORWARD, TP__F(tp__conv_naive)); }
 #ifdef TP__ROWS
 static tp_status tp__conv2d_infer(tp_infer *s)
 {
@@ -18039,9 +18064,7 @@ TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
  * Inputs dy, w, and x for its shape. Also called a transposed convolution. */
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k)
 {
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
-    tp__clear(&k->out[0]);
-    TP__F(tp__conv_naive)(&g, TP__CONV_INPUT_GRAD, TP__OUT(0), (real *)k->in[1].data, (real *)k->in[0].data);
+    tp__conv_call(k, TP__CONV_INPUT_GRAD, TP__F(tp__conv_naive));
 }
 #ifdef TP__ROWS
 static tp_status tp__conv2d_input_grad_infer(tp_infer *s) { return tp__conv_grad_check(s, 2, 1, 0); }
@@ -18071,9 +18094,7 @@ TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like
  * Inputs x, dy, and w for its shape. */
 static void TP__F(tp__conv2d_filter_grad)(const tp_call *k)
 {
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
-    tp__clear(&k->out[0]);
-    TP__F(tp__conv_naive)(&g, TP__CONV_FILTER_GRAD, (real *)k->in[0].data, TP__OUT(0), (real *)k->in[1].data);
+    tp__conv_call(k, TP__CONV_FILTER_GRAD, TP__F(tp__conv_naive));
 }
 #ifdef TP__ROWS
 static tp_status tp__conv2d_filter_grad_infer(tp_infer *s) { return tp__conv_grad_check(s, 0, 2, 1); }

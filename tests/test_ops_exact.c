@@ -1592,4 +1592,38 @@ TEST(gradients_of_resized_pixels_that_lie_on_a_pixel)
     }
 }
 
+/* ==== >>products of float64 =========================================================================== */
+
+static void whole_numbers(tp_tensor *t)
+{
+    for (int64_t i = 0; i < tp_tensor_size(t); i++) ((double *)t->data)[i] = (double)(i * 7 % 23 - 11);
+}
+
+/* They have no fast kernel; the loop that computes them goes along the memory of the second matrix. */
+TEST(products_of_float64)
+{
+    static const int64_t rows[] = {1, 2, 9, 400};
+    for (int unknown = 0; unknown < 2; unknown++) {
+        sheet *s = sheet_new(unknown != 0);
+        for (int way = 0; way < 4; way++)
+            for (int r = 0; r < TP_COUNT(rows); r++) {
+                const int64_t M = rows[r], K = 5, N = 3;
+                const bool ta = (way & 1) != 0, tb = (way & 2) != 0;
+                tp_tensor *a, *b;
+                tp_node *x = feed(s, TP_F64, ta ? tp_make_shape(2, K, M) : tp_make_shape(2, M, K), &a);
+                tp_node *y = feed(s, TP_F64, tb ? tp_make_shape(1, N, K) : tp_make_shape(1, K, N), &b);
+                tp_tensor *c = expect(s, tp_matmul_ex(x, y, ta, tb), TP_F64, tp_make_shape(2, M, N), "product", M);
+                whole_numbers(a);
+                whole_numbers(b);
+                for (int64_t i = 0; i < 2 * M * N * K; i++) {
+                    const int64_t k = i % K, n = i / K % N, m = i / K / N % M, matrix = i / K / N / M;
+                    ((double *)c->data)[(matrix * M + m) * N + n] +=
+                        ((double *)a->data)[matrix * M * K + (ta ? k * M + m : m * K + k)] *
+                        ((double *)b->data)[tb ? n * K + k : k * N + n];
+                }
+            }
+        settle(s);
+    }
+}
+
 TEST_MAIN()

@@ -7706,13 +7706,13 @@ static void tp__reduce_min_fast(const tp_call *k)
 static void tp__sum_to_like_fast(const tp_call *k)
 {
     tp__reduction r;
-    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    tp__reduction_to(&r, k);
     if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__sum_to_like_f32(k);
 }
 static size_t tp__sum_to_like_scratch(const tp_call *k)
 {
     tp__reduction r;
-    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    tp__reduction_to(&r, k);
     return tp__reduce_partials(&r);
 }
 static void tp__tile_grad_fast(const tp_call *k)

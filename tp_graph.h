@@ -15179,13 +15179,23 @@ static tp_status tp__infer_reduce_real(tp_infer *s)
 }
 #endif
 
-/* The naive loop of sum, mean and sum_to_like. */
-static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, bool mean)
+/* The naive loop of sum, mean, sum_to_like and tile_grad; `plan` says what is summed. In float64, which has no fast kernels, sums of
+ * at most 1024 elements are added to a total: the roundings of a long sum then are those of fewer additions. */
+static void TP__F(tp__sum_loop)(const tp_call *k, void (*plan)(tp__reduction *r, const tp_call *k), bool mean)
 {
     const TP__NUM *x = (const TP__NUM *)k->in[0].data;
     TP__NUM *y = (TP__NUM *)k->out[0].data;
-    const tp__reduction r = *plan;
+    tp__reduction r;
+    plan(&r, k);
+#if defined TP__PASS_INT || defined TP__REAL_IS_FLOAT
     TP__REDUCE(TP__TOTAL sum = 0, sum = TP__ADD(sum, (TP__TOTAL)v),
+#else
+    /* clang-format off */
+    TP__REDUCE(double total = 0; double sum = 0,
+               if (i % 1024 == 0) { total += sum; sum = 0; } sum += v,
+               total += sum; y[o] = mean ? total / TP__TOTAL_OF(r.n_sum) : total)
+    /* clang-format on */
+#endif
                y[o] = (TP__NUM)(mean ? sum / TP__TOTAL_OF(r.n_sum) : sum))
 }
 
@@ -15221,12 +15231,7 @@ static tp_node *tp__with_dims(tp_grad *g, tp_node *y)
 
 /* -- reduce_sum: y = sum of x over axes ------------------------------------------------- >>op reduce_sum
  *   dx = dy, broadcast */
-static void TP__F(tp__reduce_sum)(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_of(&r, k);
-    TP__F(tp__sum_loop)(k, &r, false);
-}
+static void TP__F(tp__reduce_sum)(const tp_call *k) { TP__F(tp__sum_loop)(k, tp__reduction_of, false); }
 #ifdef TP__ROWS
 TP__ANY_NUMBER(tp__reduce_sum)
 static void tp__reduce_sum_gradient(tp_grad *g)
@@ -15273,12 +15278,7 @@ static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 /* -- reduce_mean: y = sum of x over axes / their size ---------------------------------- >>op reduce_mean
  *   dx = dy / size, broadcast */
 #ifndef TP__PASS_INT
-static void TP__F(tp__reduce_mean)(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_of(&r, k);
-    TP__F(tp__sum_loop)(k, &r, true);
-}
+static void TP__F(tp__reduce_mean)(const tp_call *k) { TP__F(tp__sum_loop)(k, tp__reduction_of, true); }
 #endif
 #ifdef TP__ROWS
 static void tp__reduce_mean_gradient(tp_grad *g)
@@ -15560,7 +15560,8 @@ TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep
 /* -- sum_to_like: y = x summed over the axes along which `ref` was broadcast ------------ >>op sum_to_like
  *   The gradient of broadcasting. ref is read for its shape alone.  dx = broadcast_like(dy, x) */
 #ifdef TP__FIRST_PASS
-static void tp__reduction_to(tp__reduction *r, const tp_shape *x, const tp_shape *y)
+static void tp__reduction_to(tp__reduction *r, const tp_call *k)
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
 {
     bool reduced[TP_MAX_DIMS];
     for (int d = 0; d < x->ndim; d++)
@@ -15569,12 +15570,7 @@ static void tp__reduction_to(tp__reduction *r, const tp_shape *x, const tp_shape
 }
 #endif
 #ifndef TP__PASS_INT
-static void TP__F(tp__sum_to_like)(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
-    TP__F(tp__sum_loop)(k, &r, false);
-}
+static void TP__F(tp__sum_to_like)(const tp_call *k) { TP__F(tp__sum_loop)(k, tp__reduction_to, false); }
 #endif
 #ifdef TP__ROWS
 /* Whether `small` can be broadcast to `large`. Unknown dimensions count as fitting. */
@@ -17317,12 +17313,7 @@ static void tp__reduction_of_copies(tp__reduction *r, const tp_call *k)
 }
 #endif
 #ifndef TP__PASS_INT
-static void TP__F(tp__tile_grad)(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_of_copies(&r, k);
-    TP__F(tp__sum_loop)(k, &r, false);
-}
+static void TP__F(tp__tile_grad)(const tp_call *k) { TP__F(tp__sum_loop)(k, tp__reduction_of_copies, false); }
 #endif
 #ifdef TP__ROWS
 static tp_status tp__tile_grad_infer(tp_infer *s)

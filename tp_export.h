@@ -104,8 +104,9 @@ typedef struct tp_export_onnx_desc {
  * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
  * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs; see
  * .separate_sizes), others "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
- * variables, most derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
- * convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
+ * variables, most derivatives). A derivative of element-wise functions and products has one; where it sums over what was broadcast,
+ * it may have to know the sizes: give the placeholders a known first dimension. CaffeBilinearUpSample and bilinear_sampler need a
+ * known height and width, and so do transposed convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
  * attributes and its field `onnx` names an operator of opset 13. A file holds 2 GiB at most: a larger model needs .external_data.
  * What .trainable of tp_import_onnx must not train, because it follows from no variable that is trained, is listed in the file's
  * metadata_props, under "tp.untrained"; a file in which nothing is trained (of a frozen or an imported model) has no such list.
@@ -2364,7 +2365,9 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
         if (y->dim[d] == 1 && x->dim[d + n_leading] != 1) axes[n++] = d;
         if (y->dim[d] < 0 && x->dim[d + n_leading] != 1 && w->status == TP_OK)
             w->status =
-                tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' (sum_to_like) must know dimension %d of what it sums to",
+                tp_fail(TP_ERR_UNSUPPORTED,
+                        "ONNX export: '%s' (sum_to_like, of a derivative) must know dimension %d of what it sums to: "
+                        "give it a size in the placeholder, tp_make_shape(8, 3) instead of tp_make_shape(TP_ANY, 3)",
                         w->op->name, d);
     }
     if (n_leading > 0) {

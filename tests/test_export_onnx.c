@@ -1531,6 +1531,11 @@ TEST(what_cannot_be_exported_is_said)
         old.opset = 13, in[0] = table, in[1] = ids;
         CHECK_ERR(tp_export_onnx_buf(s, in, 2, &d_table, 1, &b, &old), TP_ERR_UNSUPPORTED,
                   "(gather_grad) must have opset 17, since it becomes ScatterND with `add`");
+        tp_node *other = tp_placeholder(g, "other", TP_F32, tp_make_shape(TP_ANY, 3)), *pair[2], *d_pair = NULL;
+        pair[0] = tp_placeholder(g, "batch", TP_F32, tp_make_shape(TP_ANY, 3)), pair[1] = other;
+        tp_gradients(tp_sum(tp_mul(pair[0], other)), pair, 1, &d_pair);
+        CHECK_ERR(tp_export_onnx_buf(s, pair, 2, &d_pair, 1, &b, NULL), TP_ERR_UNSUPPORTED,
+                  "must know dimension 0 of what it sums to: give it a size in the placeholder");
         in[0] = x;
         REFUSED(1, &group, 1, TP_ERR_UNSUPPORTED, "'all' needs the op 'group'");
         out[0] = tp_assign_add(v, tp_const(g, 1), NULL);

@@ -163,7 +163,6 @@ typedef struct tp_spec {
     tp_dtype dtype;
     tp_shape shape;
 } tp_spec;
-#ifdef TP_KEYWORDS
 #define TP_SPEC(name_, ...)                                                                                       \
     {                                                                                                             \
         name_, TP__SPEC_TYPE(__VA_ARGS__, 0),                                                                     \
@@ -185,7 +184,6 @@ typedef struct tp_spec {
 #define TP__SPEC_COUNT(...) (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #else
 #define TP__SPEC_COUNT(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#endif
 #endif
 
 /* ==== >>optable ======================================================================================= */
@@ -916,8 +914,7 @@ TP_DEF tp_node *tp_unsorted_segment_sum_like(tp_node *data, tp_node *segment_ids
 /* `on` at each index along a new last axis of `depth`, else `off`; an index outside gives a row of `off` */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
 /* Macros that take a list of arguments instead of an array: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result
- * lacks axes 1 and 2. */
-#ifdef TP_KEYWORDS
+ * lacks axes 1 and 2. C++ before C++20 has them too. */
 #define tp_reshape(x, ...)          tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
 #define tp_concat_along(axis_, ...) tp_concat(TP__NODES(__VA_ARGS__), (axis_))
 #define tp_stack_along(axis_, ...)  tp_stack(TP__NODES(__VA_ARGS__), (axis_))
@@ -928,9 +925,10 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 #define tp_min_over(x_, ...)        tp_reduce_min((x_), TP__INTS(__VA_ARGS__), false)
 #define tp_prod_over(x_, ...)       tp_reduce_prod((x_), TP__INTS(__VA_ARGS__), false)
 #define tp_permute(x_, ...)         tp_transpose((x_), TP__INTS(__VA_ARGS__))
-#endif
 
-/* -- random: new numbers each run, a function of (graph seed, op name, random step, index) */
+/* -- random: new numbers each run, a function of (graph seed, op name, random step, index). A uniform number is low + (high - low) u
+ * with one of 2^24 numbers u in [0, 1). With low = 0 a float32 is always below high, as tp_floor needs it for whole numbers; with
+ * another low, and in half precision, rounding gives high itself now and then. */
 TP_DEF tp_node *tp_rand_uniform(tp_graph *g, tp_shape shape, float low, float high);
 TP_DEF tp_node *tp_rand_normal(tp_graph *g, tp_shape shape, float mean, float stddev);
 TP_DEF tp_node *tp_rand_truncated_normal(tp_graph *g, tp_shape shape, float mean, float stddev);
@@ -1057,6 +1055,8 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
     tp_add_tensor_summary_(x_, TP__CXX(graph, tp_tensor_summary_desc, 1, TP__WITH(tp_tensor_summary_desc, types, types_), #types_ ", " #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
 #define tp_add_param_summary(g_, regex_, ...) \
     tp_add_param_summary_(g_, TP__CXX(graph, tp_param_summary_desc, 1, TP__WITH(tp_param_summary_desc, regex, regex_), #regex_ ", " #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#endif
+#ifdef __cplusplus
 #define TP__INTS(...)  TP__LIST(int, __VA_ARGS__)
 #define TP__NODES(...) TP__LIST(tp_node *, __VA_ARGS__)
 #endif
@@ -1097,7 +1097,8 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    /* number of threads; default: one per processor. One seed gives the same bits for any number of threads. */
+    /* number of threads; default: one per processor. One seed gives the same bits for any number of threads. Each session starts a
+     * pool of its own: sessions that run at the same time share one if a tp_cpu_device_new is in the .devices of each. */
     int threads;
     const char *isa; /* name of the CPU's instruction set; NULL: the best; see tp_cpu_device_new */
     /* The devices 0, 1, ... of tp_device_enter: borrowed; they may be closed before or after the session is freed. NULL: none */
@@ -1142,14 +1143,12 @@ typedef struct tp_feed {
  * the feed. tp_feed feeds[] = {TP_FEED(x, TP_F32, pixels, 8, 28, 28), TP_FEED(y, TP_I32, labels, 8)}: the dimensions come last; a
  * scalar has none, TP_FEED(rate, TP_F32, &value). */
 TP_DEF tp_feed tp_make_feed(tp_node *node, tp_dtype dtype, tp_shape shape, const void *data);
-#ifdef TP_KEYWORDS
 #define TP_FEED(node_, dtype_, ...)                                                                       \
     TP__SPEC_PICK(__VA_ARGS__, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, \
                   TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_SCALAR, 0)                        \
     (node_, dtype_, __VA_ARGS__)
 #define TP__FEED_SCALAR(node_, dtype_, data_)    tp_make_feed(node_, dtype_, tp_make_shape(), data_)
 #define TP__FEED_DIMS(node_, dtype_, data_, ...) tp_make_feed(node_, dtype_, tp_make_shape(__VA_ARGS__), data_)
-#endif
 /* Run the operations that the fetches need. Any node may be fed. values[i] points to memory of the session, valid until the next
  * run of the same exec (here: the session's own exec). values may be NULL. */
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -15189,6 +15188,7 @@ static void TP__F(tp__sum_loop)(const tp_call *k, void (*plan)(tp__reduction *r,
     plan(&r, k);
 #if defined TP__PASS_INT || defined TP__REAL_IS_FLOAT
     TP__REDUCE(TP__TOTAL sum = 0, sum = TP__ADD(sum, (TP__TOTAL)v),
+               y[o] = (TP__NUM)(mean ? sum / TP__TOTAL_OF(r.n_sum) : sum))
 #else
     /* clang-format off */
     TP__REDUCE(double total = 0; double sum = 0,
@@ -15196,7 +15196,6 @@ static void TP__F(tp__sum_loop)(const tp_call *k, void (*plan)(tp__reduction *r,
                total += sum; y[o] = mean ? total / TP__TOTAL_OF(r.n_sum) : total)
     /* clang-format on */
 #endif
-               y[o] = (TP__NUM)(mean ? sum / TP__TOTAL_OF(r.n_sum) : sum))
 }
 
 #ifdef TP__ROWS
@@ -15561,8 +15560,8 @@ TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep
  *   The gradient of broadcasting. ref is read for its shape alone.  dx = broadcast_like(dy, x) */
 #ifdef TP__FIRST_PASS
 static void tp__reduction_to(tp__reduction *r, const tp_call *k)
-    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
 {
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
     bool reduced[TP_MAX_DIMS];
     for (int d = 0; d < x->ndim; d++)
         reduced[d] = d < x->ndim - y->ndim || (y->dim[d - (x->ndim - y->ndim)] == 1 && x->dim[d] != 1);
@@ -17825,14 +17824,6 @@ static void TP__F(tp__matmul_rows)(const tp_call *k, int64_t from, int64_t to)
     for (int64_t row = from; row < to; row++, c += d.N) {
         const int64_t i = row / d.M;
         const real *a = TP__IN(0) + tp__matmul_matrix(sc, &k->in[0].shape, i) * d.M * d.K + (row - i * d.M) * d.a_m;
-#ifdef TP__REAL_IS_FLOAT
-static void tp__matmul_call(const tp_call *k, tp__range_fn rows)
-{
-    const tp__matmul_dims d = tp__matmul_sizes(k);
-    tp__each_range(k, d.batch * d.M, tp__grain(d.N * d.K), rows);
-}
-#endif
-static void TP__F(tp__matmul)(const tp_call *k) { tp__matmul_call(k, TP__F(tp__matmul_rows)); }
         const real *b = TP__IN(1) + tp__matmul_matrix(sc, &k->in[1].shape, i) * d.K * d.N;
         if (d.b_k == 1)
             for (int64_t n = 0; n < d.N; n++) c[n] = TP__F(tp__dot)(d.K, a, d.a_k, b + n * d.b_n, 1);
@@ -17843,6 +17834,14 @@ static void TP__F(tp__matmul)(const tp_call *k) { tp__matmul_call(k, TP__F(tp__m
         }
     }
 }
+#ifdef TP__REAL_IS_FLOAT
+static void tp__matmul_call(const tp_call *k, tp__range_fn rows)
+{
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    tp__each_range(k, d.batch * d.M, tp__grain(d.N * d.K), rows);
+}
+#endif
+static void TP__F(tp__matmul)(const tp_call *k) { tp__matmul_call(k, TP__F(tp__matmul_rows)); }
 #ifdef TP__ROWS
 static const tp_attr tp__matmul_schema[] = {TP__ATTR(tp__matmul_attrs, BOOL, transpose_a),
                                             TP__ATTR(tp__matmul_attrs, BOOL, transpose_b), TP__ATTRS_END};
@@ -17974,6 +17973,16 @@ static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node 
     }
     tp_conv2d_attrs t = *attrs;
     if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
+    in[0] = a, in[1] = b, in[2] = like;
+    return tp__opn(row, in, row->min_in, &t);
+}
+#endif
+
+/* -- conv2d: y[b,i,j,o] = sum_{p,q,c} x[b, i sh + p dh - top, j sw + q dw - left, c] w[p,q,c,o] ---- >>op conv2d
+ * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). x is 0 outside. SAME: OH = ceil(H/sh); half of the
+ * padding is before x and half after, an odd pixel after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g reads channels
+ * [g C/groups, ..) and computes channels [g O/groups, ..).
+ * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 #ifdef TP__REAL_IS_FLOAT
 typedef void (*tp__conv_loop)(const tp__conv *g, tp__conv_pass what, void *x, void *w, void *y);
 /* Runs `loop` with x, w and y, of which one is the output of the op: it begins with zeros, and has the shape of input 2. */
@@ -17987,22 +17996,12 @@ static void tp__conv_call(const tp_call *k, tp__conv_pass what, tp__conv_loop lo
     loop(&g, what, x->data, w->data, y->data);
 }
 #endif
-    in[0] = a, in[1] = b, in[2] = like;
-    return tp__opn(row, in, row->min_in, &t);
-}
-#endif
-
-    real *x = (real *)x_, *w = (real *)w_, *y = (real *)y_;
-/* -- conv2d: y[b,i,j,o] = sum_{p,q,c} x[b, i sh + p dh - top, j sw + q dw - left, c] w[p,q,c,o] ---- >>op conv2d
- * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). x is 0 outside. SAME: OH = ceil(H/sh); half of the
- * padding is before x and half after, an odd pixel after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g reads channels
- * [g C/groups, ..) and computes channels [g O/groups, ..).
- * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 /* One loop nest serves the three convolutions. It visits all (x, w, y) that belong together and adds the product of two
  * of them to the third, the output, which is zero at the start. */
 static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_pass what, void *x_, void *w_, void *y_)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
+    real *x = (real *)x_, *w = (real *)w_, *y = (real *)y_;
     for (int64_t b = 0; b < g->B; b++)
         for (int64_t i = 0; i < g->OH; i++)
             for (int64_t j = 0; j < g->OW; j++)
@@ -18013,7 +18012,6 @@ static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_pass what, void *x
                         if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
                         for (int64_t c = 0; c < g->C; c++) {
                             const int64_t o = c / cg * og; /* the first output channel of c's group */
-                    }
                             real *xe =
                                 x + b * g->x_stride_b + h * g->x_stride_h + v * g->x_stride_w + c * g->x_stride_c;
                             real *we = w + ((p * g->KW + q) * cg + c % cg) * g->O + o;
@@ -18024,6 +18022,7 @@ static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_pass what, void *x
                                 else if (what == TP__CONV_INPUT_GRAD) *xe += *ye * *we;
                                 else *we += *xe * *ye;
                         }
+                    }
 }
 static void TP__F(tp__conv2d)(const tp_call *k) { tp__conv_call(k, TP__CONV_FORWARD, TP__F(tp__conv_naive)); }
 #ifdef TP__ROWS

@@ -405,6 +405,13 @@ template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
 #define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_ __VA_OPT__(, ) __VA_ARGS__))
 #define TP__CALL_X1(part_, fn_, x_, f_, v_, text_, ...) \
     fn_##_((x_), TP__CXX(part_, fn_##_desc, 1, TP__WITH(fn_##_desc, f_, v_), #v_ ", " text_ __VA_OPT__(, ) __VA_ARGS__))
+#else
+extern "C++" {
+#include <initializer_list>
+template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
+}
+#endif
+#ifdef __cplusplus
 #define TP__LIST(type_, ...)                   std::initializer_list<type_>{__VA_ARGS__}.begin(), (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #endif
 /* clang-format on */

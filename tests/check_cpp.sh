@@ -51,7 +51,25 @@ int main()
     const bool good = tp_graph_status(g) == TP_OK && tp_find_variable(g, "conv0/bn/gamma") && tp_find_variable(g, "fc/W/Adam_1");
     if (!good) puts(tp_graph_error(g));
     tp_graph_free(g);
-    return good ? 0 : 1;
+    if (!good) return 1;
+
+    /* macros that take lists of arguments */
+    g = tp_graph_new(nullptr);
+    tp_node *in = tp_placeholder(g, "in", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_node *scale = tp_placeholder(g, "scale", TP_F32, tp_make_shape());
+    tp_node *wide = tp_mul(tp_concat_along(1, in, tp_add_all(in, in)), scale);
+    tp_node *sum = tp_sum_over(tp_permute(tp_reshape(wide, TP_ANY, 2, 3), 1, 0, 2), 0, 2);
+    const float numbers[6] = {1, 2, 3, 4, 5, 6}, two = 2;
+    const tp_spec specs[] = {TP_SPEC("in", TP_F32, TP_ANY, 3), TP_SPEC("scale", TP_F32)};
+    if (specs[0].shape.ndim != 2 || specs[0].shape.dim[1] != 3 || specs[1].shape.ndim != 0) return 8;
+    const tp_feed feeds[] = {TP_FEED(in, TP_F32, numbers, 2, 3), TP_FEED(scale, TP_F32, &two)};
+    tp_session *s = tp_session_new(g, nullptr);
+    const tp_tensor *v;
+    const bool right = tp_session_run(s, feeds, 2, &sum, 1, &v) == TP_OK && tp_tensor_get(v, 0) == 36 && tp_tensor_get(v, 1) == 90;
+    if (!right) puts(tp_last_error());
+    tp_session_free(s);
+    tp_graph_free(g);
+    return right ? 0 : 1;
 }
 CPP
 for cxx in "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17"; do

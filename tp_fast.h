@@ -6053,8 +6053,9 @@ static void TP__F(vec_pow)(int64_t n, float *y, const float *const *in)
     }
 }
 
-/* While |a / b| is below 2^28 and b is finite, floor(|a / b|) is right in double, since a quotient of floats is a whole number or at least
- * 2^-25 away from one; its product with b has at most 52 bits, and the rest is a float. The scalar function computes other blocks. */
+/* While |a / b| is below 2^28 and b is finite, floor(|a / b|) is right in double, since a quotient of floats is a whole number
+ * or at least 2^-25 away from one; its product with b has at most 52 bits, and the rest is a float. The scalar function computes
+ * other blocks. */
 static void TP__F(vec_mod)(int64_t n, float *y, const float *const *in)
 {
     float rest[2][TP__VEC_BLOCK], p[TP__VEC_BLOCK];

@@ -14403,8 +14403,8 @@ TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 /* -- floordiv, mod: a = floor(a / b) b + mod(a, b); mod has the sign of b, as in Python -- >>op floordiv, mod
  *   Integers: x / 0 and x mod 0 are 0. Gradient of mod: da = dy, db = -dy floor(a / b); floordiv has none. */
 #ifdef TP__PASS_INT
-/* Without branches, which random numbers would make slow. By 0 and by -1 a processor cannot divide all numbers; the least integer has no
- * negative: the result wraps around. */
+/* Without branches, which random numbers would make slow. By 0 and by -1 a processor cannot divide all numbers; the least
+ * integer has no negative: the result wraps around. */
 TP__HOT static void TP__F(tp__floordiv)(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
     const TP__NUM *pa = (const TP__NUM *)in[0], *pb = (const TP__NUM *)in[1];

@@ -15350,7 +15350,7 @@ TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep
  *   dx = reduce_prod_grad(x, dy) */
 #ifndef TP__COLUMNS
 #ifdef TP__NO_SYSTEM
-#define TP__COLUMNS 8
+#define TP__COLUMNS 1
 #else
 #define TP__COLUMNS 256 /* outputs at a time whose elements lie side by side: their products stay in L1 */
 #endif
@@ -15884,7 +15884,7 @@ static void TP__F(tp__argmax_lines)(const tp_call *k, int64_t from, int64_t to)
         const TP__NUM *x = (const TP__NUM *)k->in[0].data + o / B * n * B + o % B;
         m = B - o % B < TP__COLUMNS ? B - o % B : TP__COLUMNS;
         if (m > to - o) m = to - o;
-        if (m == 1 || n > INT32_MAX) {
+        if (TP__COLUMNS == 1 || m == 1 || n > INT32_MAX) {
             m = 1;
             y[o] = TP__F(tp__argmax_line)(n, x, B);
             continue;
@@ -17825,12 +17825,16 @@ static void TP__F(tp__matmul_rows)(const tp_call *k, int64_t from, int64_t to)
         const int64_t i = row / d.M;
         const real *a = TP__IN(0) + tp__matmul_matrix(sc, &k->in[0].shape, i) * d.M * d.K + (row - i * d.M) * d.a_m;
         const real *b = TP__IN(1) + tp__matmul_matrix(sc, &k->in[1].shape, i) * d.K * d.N;
-        if (d.b_k == 1)
+#ifndef TP__NO_SYSTEM /* a small program has one of the two loops */
+        if (d.b_k == 1) {
             for (int64_t n = 0; n < d.N; n++) c[n] = TP__F(tp__dot)(d.K, a, d.a_k, b + n * d.b_n, 1);
-        else memset(c, 0, (size_t)d.N * sizeof *c);
-        for (int64_t q = 0; q < d.K && d.b_k != 1; q++, a += d.a_k, b += d.b_k) {
+            continue;
+        }
+#endif
+        memset(c, 0, (size_t)d.N * sizeof *c);
+        for (int64_t q = 0; q < d.K; q++, a += d.a_k, b += d.b_k) {
             const real factor = *a;
-            for (int64_t n = 0; n < d.N; n++) c[n] += factor * b[n];
+            for (int64_t n = 0; n < d.N; n++) c[n] += factor * b[n * d.b_n];
         }
     }
 }

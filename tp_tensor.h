@@ -4978,8 +4978,8 @@ TP__COLD_END
         }                                                                  \
     }
 TP__CONVERSION(u8_to_f32, float, uint8_t, x)
-TP__CONVERSION(bool_to_f32, float, uint8_t, x != 0)
 #ifndef TP__NO_SYSTEM
+TP__CONVERSION(bool_to_f32, float, uint8_t, x != 0)
 /* tp__float_to_int for a float and int32, without branches, so that compilers make vectors of it. */
 static inline int32_t tp__float_to_i32(float x)
 {
@@ -5011,8 +5011,8 @@ static tp__conversion tp__conversion_of(tp_dtype to, tp_dtype from)
 #define X(from_, to_, name_) \
     case (int)(from_)*TP_DTYPE_COUNT + (int)(to_): return tp__##name_
         X(TP_U8, TP_F32, u8_to_f32);
-        X(TP_BOOL, TP_F32, bool_to_f32);
 #ifndef TP__NO_SYSTEM
+        X(TP_BOOL, TP_F32, bool_to_f32);
         X(TP_F32, TP_I32, f32_to_i32);
         X(TP_F32, TP_BOOL, f32_to_bool);
         X(TP_I32, TP_F32, i32_to_f32);

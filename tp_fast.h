@@ -6937,24 +6937,19 @@ TP__INLINE float TP__F(lanes)(V v)
     return t[0];
 }
 
-/* layer norm of a row: y = gamma (x - mean) inv + beta with inv = 1/sqrt(variance + epsilon). The mean is that of differences to
- * the first element: a sum of large, almost equal elements would have an error that is large beside their deviation. */
+/* layer norm of a row: y = gamma (x - mean) inv + beta with inv = 1/sqrt(variance + epsilon) */
 static void TP__F(ln_row)(int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
                           float *mean, float *inv)
 {
-    const int64_t whole = C / TP__VW * TP__VW; /* elements in whole vectors */
-    const float first = x[0];
     V s0 = vset(0.0f), s1 = s0;
-    for (int64_t c = 0; c < whole; c += TP__VW) s0 += vload(x + c) - vset(first);
-    float sum = TP__F(lanes)(s0);
-    for (int64_t c = whole; c < C; c++) sum += x[c] - first;
-    const float m = first + sum / (float)C;
-    for (int64_t c = 0; c < whole; c += TP__VW) {
+    for (int64_t c = 0; c < C; c += TP__VW) s0 += TP__F(part)(x + c, C - c);
+    const float m = TP__F(lanes)(s0) / (float)C;
+    for (int64_t c = 0; c + TP__VW <= C; c += TP__VW) {
         const V d = vload(x + c) - vset(m);
         s1 = vfma(d, d, s1);
     }
     float squares = TP__F(lanes)(s1);
-    for (int64_t c = whole; c < C; c++) squares += TP__VPRODUCT((x[c] - m) * (x[c] - m));
+    for (int64_t c = C / TP__VW * TP__VW; c < C; c++) squares += TP__VPRODUCT((x[c] - m) * (x[c] - m));
     const float i = 1.0f / sqrtf(squares / (float)C + epsilon);
     for (int64_t c = 0; c < C; c += TP__VW) {
         const V xhat = (TP__F(part)(x + c, C - c) - vset(m)) * vset(i);

@@ -19196,8 +19196,8 @@ static void TP__F(tp__layer_norm)(const tp_call *k)
     real *y = TP__OUT(0), *out_mean = TP__OUT(1), *out_inv = TP__OUT(2);
     for (int64_t r = 0; r < rows; r++, x += C) {
         real mean = 0, var = 0;
-        for (int64_t c = 0; c < C; c++) mean += x[c] - x[0]; /* of large, almost equal elements, too */
-        mean = x[0] + mean / (real)C;
+        for (int64_t c = 0; c < C; c++) mean += x[c];
+        mean /= (real)C;
         for (int64_t c = 0; c < C; c++) var += (x[c] - mean) * (x[c] - mean);
         const real inv = 1 / TP__RSQRT(var / (real)C + epsilon);
         for (int64_t c = 0; c < C && y; c++) y[r * C + c] = (x[c] - mean) * inv * gamma[c] + beta[c];

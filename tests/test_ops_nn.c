@@ -1420,43 +1420,22 @@ TEST(gelu_silu_and_selu)
     tp_graph_free(g);
 }
 
-/* A row of equal elements is normalised to zeros; a float64 mean of many is as exact as one of few. */
-TEST(means_of_equal_elements)
+/* A float64 mean of many equal elements is as exact as one of few. */
+TEST(mean_of_a_million)
 {
-    static const char *const isa[] = {"naive", "sse2", "avx2", NULL};
-    enum { MOST = 4099, LONG = 1000000 };
+    enum { LONG = 1000000 };
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *one = tp_placeholder(g, "one", TP_F32, shape1(1)),
-            *like = tp_placeholder(g, "like", TP_F32, shape1(TP_ANY));
-    tp_node *x = tp_mul(one, tp_ones_like(like)), *row = tp_expand_dims(x, 0), *zeros = tp_zeros_like(like);
-    tp_node *many = tp_placeholder(g, "many", TP_F64, shape1(LONG));
-    tp_node *y[2] = {tp_nn_layer_norm(row, tp_ones_like(like), zeros, 1e-5f), tp_mean(many)};
-    const float value = 3333.3333f;
-    tp_feed f[3];
-    memset(f, 0, sizeof f);
-    f[0].node = one, f[1].node = like, f[2].node = many;
-    tp_tensor_view(&f[0].value, TP_F32, shape1(1), &value);
-    CHECK_OK(tp_tensor_resize(&f[2].value, TP_F64, shape1(LONG)));
-    for (int i = 0; i < LONG; i++) ((double *)f[2].value.data)[i] = 0.1;
-    for (int k = 0; k < TP_COUNT(isa); k++) {
-        tp_session_config c = tp_default_session_config();
-        c.isa = isa[k];
-        tp_session *s = tp_session_new(g, &c);
-        for (int C = 1; C <= MOST && s; C += C < 40 ? 1 : C - 1) {
-            const tp_tensor *v[2];
-            CHECK_OK(tp_tensor_resize(&f[1].value, TP_F32, shape1(C)));
-            memset(f[1].value.data, 0, tp_tensor_bytes(&f[1].value));
-            if (!CHECK_OK(tp_session_run(s, f, 3, y, 2, v))) break;
-            for (int i = 0; i < C; i++)
-                if (!CHECK_MSG(tp_tensor_get(v[0], i) == 0, "%s: %g for %d elements", isa[k] ? isa[k] : "best",
-                               tp_tensor_get(v[0], i), C))
-                    break;
-            CHECK_NEAR(tp_tensor_get(v[1], 0), 0.1, 0, 2e-13);
-        }
-        tp_session_free(s);
-    }
-    tp_tensor_free(&f[1].value);
-    tp_tensor_free(&f[2].value);
+    tp_node *x = tp_placeholder(g, "x", TP_F64, shape1(LONG)), *y = tp_mean(x);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *v;
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    CHECK_OK(tp_tensor_resize(&f.value, TP_F64, shape1(LONG)));
+    for (int i = 0; i < LONG; i++) ((double *)f.value.data)[i] = 0.1;
+    if (CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &v))) CHECK_NEAR(tp_tensor_get(v, 0), 0.1, 0, 2e-13);
+    tp_tensor_free(&f.value);
+    tp_session_free(s);
     tp_graph_free(g);
 }
 

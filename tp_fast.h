@@ -6746,7 +6746,7 @@ static void TP__F(pool_max)(int64_t n, int64_t run, const float *x, int64_t x_st
 }
 
 /* -- resizing: n pixels of C channels of a row, from the rows above and below it ------------------------------ */
-/* Weights of 0 are skipped, so that an infinite neighbour does not make a value NaN. */
+/* Where both weights are 0 the neighbours are not read: an infinite one does not make the value NaN. */
 static void TP__F(resize_row)(int64_t n, int64_t C, const tp__between *column, const float *above, const float *below,
                               float p, float *y)
 {
@@ -7556,7 +7556,7 @@ static void tp__reduce_pairs(const tp__reduce_job *j, int64_t n, float *y, const
             y[o] = j->sign * (a == a ? larger : a);
         }
 }
-/* A chunk of reductions along rows of less than TP__SHORT_ROW elements, which follow each other in x: a call of tp_vec_sum would take
+/* A chunk of reductions along rows of less than TP__SHORT_ROW elements, which follow each other in x: a call for each would take
  * longer than such a row. */
 static void tp__reduce_short_rows_chunk(void *user, int64_t chunk)
 {
@@ -7615,7 +7615,7 @@ static void tp__reduce_columns_chunk(void *user, int64_t chunk)
             for (int64_t q = 0; q < n; q++) sums[q] = total[q] / j->divide_by;
     }
 }
-/* y = sum, mean or max of x over the reduced dimensions; false if only the naive loop supports the case. */
+/* y = sum, mean, max or min of x over the reduced dimensions; false if only the naive loop supports the case. */
 static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce_kind kind)
 {
     tp__reduce_job j;
@@ -8226,6 +8226,7 @@ static void tp__pad_grad_mirrored(const tp_call *k)
     const int64_t rows = tp__product(&y, 0, last_dim);
     float *dx = (float *)k->out[0].data;
     int64_t index[TP_MAX_DIMS] = {0};
+    if (tp__size(&k->out[0]) == 0) return;
     memset(dx, 0, (size_t)tp__size(&k->out[0]) * sizeof *dx);
     for (int64_t r = 0; r < rows; r++, tp__next_row(index, &y)) {
         float *to = dx + tp__pad_source_row(index, &x, t) * n * inner;
@@ -8652,7 +8653,7 @@ static void tp__avg_pool_lane(void *user, int64_t lane)
 {
     const tp__pool_job *j = (const tp__pool_job *)user;
     const tp__pool *g = &j->g;
-    float *sum = (float *)j->k->scratch + lane * j->width;
+    float *sum = j->separate ? (float *)j->k->scratch + lane * j->width : NULL;
     const int64_t end = tp__pool_lane_begin(j, lane + 1);
     for (int64_t r = tp__pool_lane_begin(j, lane); r < end; r++) {
         const int64_t h = r % g->OH * g->stride_h - g->top, from = tp__max64(0, h),
@@ -8731,7 +8732,7 @@ static bool tp__max_pool_by_rows(const tp__pool *g) { return g->window_h * g->wi
 static void tp__max_pool_fast(const tp_call *k)
 {
     tp__pool_job j = tp__pool_begin(k, &k->in[0], false);
-    const tp__pool g = tp__pool_geometry_padded((const tp_pool_attrs *)k->attrs, k->fused.pad, &k->in[0].shape);
+    const tp__pool g = j.g;
     if (j.rows < 1) return;
     if (tp__max_pool_by_rows(&g)) tp_device_parallel(k->device, j.lanes, tp__max_pool_lane, &j);
     else if (!k->out[0].data) tp__max_pool_f32(k);
@@ -8784,8 +8785,8 @@ static void tp__max_pool_grad_tiles(const tp_call *k, int64_t from, int64_t to)
                 tp__unpool_of[k->device->isa->level](g.C, n, dy, (const uint8_t *)k->in[1].data + Y, tap, dx);
             }
 }
-/* Adds a row of dy, n results of each of C channels, to the elements of an image that were chosen. row: for small windows, the
- * row of each element. */
+/* Adds row i of dy to the elements of an image, dx, that were chosen. Their places are in `small`, where row[w] is the row of element w
+ * of a window, or in `large`. */
 static void tp__unpool_row(const tp__pool *g, int64_t i, const uint8_t *row, const float *dy, const uint8_t *small,
                            const int32_t *large, float *dx)
 {
@@ -9455,8 +9456,9 @@ static void tp__xent_fast(const tp_call *k)
  * comparison, and log K more where it enters. Taking the root K times sorts them.
  * Many: the elements whose leading bits may be among the best are sorted by their other bits, one byte after the other.
  * No two elements rank alike: the order is the naive loop's. */
-#define TP__TOP_SORTED   16 /* from so many on they are sorted, unless they are a very small part of the row */
-static bool tp__top_k_sorts(int64_t n, int64_t K) { return K >= TP__TOP_SORTED && K >= n / 512; }
+/* From so many on they are sorted, unless they are a very small part of the row, or the row is so long that its copies fill the memory. */
+#define TP__TOP_SORTED   16
+static bool tp__top_k_sorts(int64_t n, int64_t K) { return K >= TP__TOP_SORTED && K >= n / 512 && n <= 1 << 22; }
 /* Pieces of work with scratch of their own: many, but not much memory. */
 static int64_t tp__top_k_n_piece(int64_t rows, int64_t n)
 {

@@ -10018,7 +10018,7 @@ typedef struct tp__full {
 static int tp__full_below(const tp__full *f, const tp__interval *x, const tp__interval *placed, int n, size_t *offset)
 {
     int from = 0;
-    for (int k = x->first > 0 ? x->first / f->steps : 0; k < TP__PLAN_PARTS && k <= x->last / f->steps; k++)
+    for (int k = x->first > 0 ? x->first / f->steps : 0; k < TP__PLAN_PARTS && k * f->steps <= x->last; k++)
         if (f->end[k] > *offset) *offset = f->end[k];
     while (from < n) {
         const int middle = from + (n - from) / 2;
@@ -12662,6 +12662,8 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
     return failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir) : TP_OK;
 }
 
+static tp_status tp__check_saved_counts(const tp_dict *d, const char *path);
+
 /* Loads the newest readable checkpoint <prefix>-<smaller step> in the folder of <prefix>-<step>; its variables go to d.
  * TP_ERR_NAME: there is none; TP_ERR_FORMAT or TP_ERR_IO: none of those that are there can be read. */
 static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
@@ -12684,6 +12686,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
         if (entry[i].step >= step) continue;
         st = tp__path(older, "%s", entry[i].path);
         if (st == TP_OK) st = tp_load_checkpoint_vars(older, d);
+        if (st == TP_OK && (st = tp__check_saved_counts(d, older)) != TP_OK) tp_dict_free(d);
         if (st != TP_OK && st != TP_ERR_NOMEM)
             st = tp_fail(st == TP_ERR_IO ? TP_ERR_IO : TP_ERR_FORMAT,
                          "no older checkpoint in '%s' can be read (the last one tried: %s)", dir, tp_last_error());
@@ -12949,6 +12952,12 @@ static tp_status tp__check_saved_state(const tp_dict *d, const char *file)
 {
     const tp_status st = tp__check_saved_count(d, TP__STATE_PREFIX "epoch", file);
     return st == TP_OK ? tp__check_saved_count(d, TP__STATE_PREFIX "input/consumed", file) : st;
+}
+/* Refuses a checkpoint whose numbers no training reaches. */
+static tp_status tp__check_saved_counts(const tp_dict *d, const char *path)
+{
+    const tp_status st = tp__check_saved_count(d, "global_step", path);
+    return st == TP_OK ? tp__check_saved_state(d, path) : st;
 }
 
 /* The file has variables, but none of the model's weights that fits: it is another model's. .relaxed is warned, as tensorpack's
@@ -15498,7 +15507,7 @@ static tp_node *tp__reduce_prod_grad(tp_node *x, tp_node *dy, const void *attrs)
 
 /* -- reduce_all, reduce_any: of bools -------------------------------------- >>op reduce_all, reduce_any */
 #ifdef TP__ROWS
-/* Whether one of n truth values is not `other`; y: whether one was before, or x is not. */
+/* tp__finds: whether one of n truth values is not `other`. tp__finds_in_rows: the same for n rows side by side; y[i] stays 1 once it is. */
 TP__HOT static bool tp__finds(int64_t n, const uint8_t *x, bool other)
 {
     for (int64_t i = 0; i < n; i += 256) { /* it stops behind the first piece that has one */
@@ -15520,7 +15529,7 @@ static void tp__reduce_bools(const tp_call *k, bool is_all)
     uint8_t *y = (uint8_t *)k->out[0].data;
     tp__reduction r;
     tp__reduction_of(&r, k);
-    memset(y, 0, (size_t)r.n_out);
+    if (r.n_out > 0) memset(y, 0, (size_t)r.n_out);
     for (int64_t o = 0, n; o < r.n_out; o += n) {
         const uint8_t *first = x + tp__out_begin(&r, o);
         n = tp__side_by_side(&r, o, r.n_out, r.n_out);
@@ -17304,7 +17313,8 @@ static void tp__reduction_of_copies(tp__reduction *r, const tp_call *k)
     const tp_shape *x = &k->out[0].shape;
     const int64_t *multiples = ((const tp__tile_attrs *)k->attrs)->multiples;
     tp__reduction_begin(r);
-    for (int d = x->ndim - 1; d >= 0; d--) {
+    r->n_out = tp__size(&k->out[0]) > 0; /* of nothing there may be more copies than an int64 counts */
+    for (int d = x->ndim - 1; d >= 0 && r->n_out > 0; d--) {
         tp__reduction_add(r, x->dim[d], false);
         tp__reduction_add(r, multiples[d], true);
     }
@@ -17821,6 +17831,7 @@ static void TP__F(tp__matmul_rows)(const tp_call *k, int64_t from, int64_t to)
     const tp__matmul_dims d = tp__matmul_sizes(k);
     const tp_shape *sc = &k->out[0].shape;
     real *c = TP__OUT(0) + from * d.N;
+    if (d.N == 0) return;
     for (int64_t row = from; row < to; row++, c += d.N) {
         const int64_t i = row / d.M;
         const real *a = TP__IN(0) + tp__matmul_matrix(sc, &k->in[0].shape, i) * d.M * d.K + (row - i * d.M) * d.a_m;

@@ -93,8 +93,9 @@ typedef struct tp_import_onnx_desc {
     /* limit of the number of operations that import computes from constants, so that a small file cannot keep it busy for ever;
      * default 2e10, some seconds to a minute; TP_ZERO: none */
     double max_work;
-    /* limit of the bytes that an import may take, so that a small file cannot fill the memory: the nodes of the graph, with those of loops
-     * that are unrolled, and values that are read or computed; default 1 GiB and 16 times the size of the model's files */
+    /* limit of the bytes that an import may take, so that a small file cannot fill the memory: the nodes of the graph, with those of
+     * recurrent layers and pools that are taken apart, and values that are read or computed; default 1.5 GiB and 16 times the size of the
+     * model's files */
     double max_memory;
 } tp_import_onnx_desc;
 /* The imported model; the graph owns the arrays. Inputs that d->inputs replaced are listed too. */
@@ -295,7 +296,6 @@ static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status 
         snprintf(text, sizeof text, "%s", tp_graph_error(g));
     }
     snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->model_name, node ? node : "", node ? ": " : "", text);
-    if (strlen(c->model_name) < sizeof c->sentence) tp__no_control(c->sentence + strlen(c->model_name), false);
     return c->status = tp_fail(st, "%s", c->sentence);
 }
 static tp_status tp__importer_nomem(tp__importer *c)
@@ -307,7 +307,7 @@ static tp_status tp__importer_nomem(tp__importer *c)
 #define TP__IMPORT_MAX  ((int64_t)1 << 28)
 #define TP__IMPORT_LAST TP__VALUE_MAX
 /* The default limit of an import's memory: so many bytes, and so many for each byte of the model's files. */
-#define TP__IMPORT_BASE           1073741824.0
+#define TP__IMPORT_BASE           1610612736.0
 #define TP__IMPORT_SHARE          16.0
 #define tp__on_fail(n_, st_, ...) tp__importer_fail((n_)->importer, (n_)->name, (st_), __VA_ARGS__)
 /* Whether so many bytes more are within the limit of the import's memory; false after an error, too. */
@@ -500,7 +500,7 @@ static int tp__importer_open(tp__importer *c, const char *name, const char *loca
     const char *slash = tp__os_last_separator(c->path);
     const size_t folder = slash ? (size_t)(slash - c->path) + 1 : 0;
     char *file = tp_arena_printf(&c->mem, "%.*s%s", (int)folder, c->path, location);
-    bool inside = location[0] != '/' && !strchr(location, '\\');
+    bool inside = !tp__os_is_absolute(location) && !strchr(location, '\\');
     if (!file) return tp__importer_nomem(c), -1;
     for (const char *p = location; inside && *p; p += strcspn(p, "/"), p += *p == '/')
         if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
@@ -533,11 +533,15 @@ static tp_status tp__importer_read_part(tp__importer *c, const char *name, const
     return c->status;
 }
 /* The limit of the memory grows with each file of data. False after an error. */
-static bool tp__importer_has_file(tp__importer *c, const char *location, double size)
+static bool tp__importer_has_file(tp__importer *c, const char *location, const tp__os_info *is)
 {
-    if (tp__map_get(&c->files, location)) return true;
-    if (!tp__map_put(&c->files, location, c)) return tp__importer_nomem(c), false;
-    if (!c->options || !(c->options->max_memory > 0)) c->max_memory += TP__IMPORT_SHARE * size;
+    /* one file may have many paths, "w.bin" and "./w.bin"; number 0: this system has no numbers of files */
+    const char *key = !is->number ? location
+                                  : tp_arena_printf(&c->mem, "%llx %llx", (unsigned long long)is->device,
+                                                    (unsigned long long)is->number);
+    if (key && tp__map_get(&c->files, key)) return true;
+    if (!key || !tp__map_put(&c->files, key, c)) return tp__importer_nomem(c), false;
+    if (!c->options || !(c->options->max_memory > 0)) c->max_memory += TP__IMPORT_SHARE * (double)is->size;
     return true;
 }
 static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb msg, char **data, size_t *size)
@@ -576,7 +580,7 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
     if (wrong_length || offset < 0 || offset > all || n > all - offset)
         tp__importer_fail(c, name, TP_ERR_FORMAT, "its data is %lld bytes from byte %lld of '%s' on, which has %lld",
                           (long long)length, (long long)offset, location, (long long)all);
-    else if (tp__importer_has_file(c, location, (double)is.size) && tp__importer_has_room(c, name, (double)n))
+    else if (tp__importer_has_file(c, location, &is) && tp__importer_has_room(c, name, (double)n))
         tp__importer_read_part(c, name, location, fd, offset, n, data, size);
     tp__os_close(fd);
     return c->status;
@@ -2570,17 +2574,19 @@ static void tp__import_expand(tp__import_node *n)
 
 /* -- picking elements */
 
+/* The size of an axis of x, of the type of index. */
+static tp_node *tp__size_of_axis(tp__import_node *n, tp_node *index, tp_node *x, int axis)
+{
+    if (tp_is_poison(x) || x->shape.dim[axis] >= 0) return tp__constant_like(index, (double)x->shape.dim[axis]);
+    /* it is known only at run time */
+    tp_node *zeros =
+        tp__importer_zeros_along(n->importer, tp__importer_symbol(n->importer, x, axis), index->dtype, 0, 1);
+    return zeros ? tp_sum(tp_ones_like(zeros)) : tp__constant_like(index, (double)tp__import_node_dim(n, x, axis));
+}
 /* Converts indices into an axis of x, which may be negative (counted from the end), to indices >= 0. */
 static tp_node *tp__index_from_start(tp__import_node *n, tp_node *index, tp_node *x, int axis)
 {
-    tp_node *size;
-    if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__constant_like(index, (double)x->shape.dim[axis]);
-    else { /* the size of the axis is known only at run time */
-        tp_node *zeros =
-            tp__importer_zeros_along(n->importer, tp__importer_symbol(n->importer, x, axis), index->dtype, 0, 1);
-        size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__constant_like(index, (double)tp__import_node_dim(n, x, axis));
-    }
-    tp_node *counted = tp_add(index, size);
+    tp_node *counted = tp_add(index, tp__size_of_axis(n, index, x, axis));
     return tp_select(tp_less(index, tp__constant_like(index, 0)), counted, index);
 }
 
@@ -2621,20 +2627,15 @@ static bool tp__index_is_known(tp__import_node *n, const tp_node *x, int axis, i
     }
     return true;
 }
-/* Lets the run fail where an index, counted from the start of an axis of x, is outside of the axis: a gather from 0, 1, 2, .. gives the
- * index itself, and checks it. */
+/* Lets the run fail where an index, counted from the start of an axis of x, is outside of the axis: such an index, and 0 for the others, is
+ * gathered from a single 0, which is added to the index. */
 static tp_node *tp__index_inside(tp__import_node *n, tp_node *index, tp_node *x, int axis)
 {
-    const int64_t size = x->shape.dim[axis];
-    tp_node *places;
     if (tp_is_poison(x) || tp_is_poison(index)) return index;
-    if (size >= 0) places = tp__positions(n, index, size, 3);
-    else { /* the size is known only at run time: counts zeros along the axis */
-        places = tp__importer_zeros_along(n->importer, tp__importer_symbol(n->importer, x, axis), TP_F64, 0, 1);
-        if (!places) return tp__import_node_dim(n, x, axis), index;
-        places = tp_cast(tp_cumsum(tp_ones_like(places), 0, true, false), index->dtype);
-    }
-    return tp_gather(places, index);
+    tp_node *none = tp__constant_like(index, 0), *size = tp__size_of_axis(n, index, x, axis);
+    tp_node *low = tp_less(index, none), *high = tp_greater_equal(index, size);
+    tp_node *outside = tp_select(tp_logical_or(low, high), index, tp_zeros_like(index));
+    return tp_add(index, tp_gather(tp__positions(n, index, 1, 3), outside));
 }
 
 /* For GatherElements and ScatterElements: computes the index in the flattened x for each element of an index. is_checked: what is
@@ -4300,21 +4301,27 @@ static void tp__import_node_fold(tp__import_node *n)
 }
 
 /* Creates the inputs for a trial run of the operator: guess + k step replaces the unknown size of symbol k, so that the result
- * shows which sizes depend on it. */
+ * shows which sizes depend on it. An input that is named twice has one copy. */
 static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp__import_value **assumed, int64_t guess,
                                   int64_t step)
 {
     tp__importer *c = n->importer;
     for (int i = 0; i < n->n_in; i++) {
         assumed[i] = in[i];
-        if (!in[i] || !in[i]->partial) continue;
+        if (!in[i] || !in[i]->partial || c->status != TP_OK) continue;
+        int same = 0;
+        while (in[same] != in[i]) same++;
+        const int64_t size = tp_tensor_size(&in[i]->known);
+        assumed[i] = assumed[same];
+        /* the copy, and the constant of the graph for folding */
+        if (same < i || !tp__importer_has_room(c, n->name, 2.0 * (double)size * (double)sizeof(int64_t))) continue;
         if (!(assumed[i] = (tp__import_value *)tp__importer_alloc(c, 1, sizeof **assumed))) assumed[i] = in[i];
         else if (tp_tensor_copy(&assumed[i]->known, &in[i]->known) != TP_OK) tp__importer_nomem(c);
         if (c->status != TP_OK) continue;
         assumed[i]->name = in[i]->name;
         assumed[i]->is_known = true;
         int64_t *v = (int64_t *)assumed[i]->known.data;
-        for (int64_t k = 0; k < tp_tensor_size(&assumed[i]->known); k++)
+        for (int64_t k = 0; k < size; k++)
             if (tp__is_any(v[k])) v[k] = guess + step * (v[k] - TP__OV_ANY);
     }
     return c->status == TP_OK;
@@ -4998,9 +5005,10 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     if (d && d->scope) tp_name_scope_pop(g);
     if ((st == TP_OK || c.is_size_wanted) && tp__importer_unknown_dims(&c, &w)) {
         const size_t n = strlen(c.sentence);
-        tp__no_control(w.text, false);
-        if (st == TP_OK) tp_log(TP_LOG_WARN, "%s: %s", model_name, w.text);
-        else snprintf(c.sentence + n, sizeof c.sentence - n, "; %s", w.text);
+        if (st == TP_OK) {
+            tp__no_control(w.text, false);
+            tp_log(TP_LOG_WARN, "%s: %s", model_name, w.text);
+        } else snprintf(c.sentence + n, sizeof c.sentence - n, "; %s", w.text);
     }
     if (st == TP_OK && c.constants && !c.has_constants) {
         char near[TP__NEAREST_TEXT];

@@ -5005,7 +5005,7 @@ static bool tp__take_interrupted(const char *dir, char *path, tp_dict *d)
     tp_dict other;
     memset(&other, 0, sizeof other);
     bool taken = tp__path(with, "%s/interrupted", dir) == TP_OK && tp__checkpoint_path(with, file) == TP_OK &&
-                 tp_load_checkpoint_vars(file, &other) == TP_OK;
+                 tp_load_checkpoint_vars(file, &other) == TP_OK && tp__check_saved_counts(&other, file) == TP_OK;
     taken = taken && tp__checkpoint_step(&other) >= tp__checkpoint_step(d);
     if (taken) {
         const tp_dict older = *d;
@@ -5015,13 +5015,6 @@ static bool tp__take_interrupted(const char *dir, char *path, tp_dict *d)
     }
     tp_dict_free(&other);
     return taken;
-}
-
-/* Refuses a checkpoint whose numbers no training reaches. */
-static tp_status tp__check_saved_counts(const tp_dict *d, const char *path)
-{
-    const tp_status st = tp__check_saved_count(d, "global_step", path);
-    return st == TP_OK ? tp__check_saved_state(d, path) : st;
 }
 
 /* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no
@@ -5050,7 +5043,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
         if (st == TP_OK) {
             if (listed && !interrupted)
                 tp_log(TP_LOG_WARN,
-                       "The latest checkpoint cannot be read: %s. Training goes on from an older one, '%s': what came "
+                       "The latest checkpoint cannot be used: %s. Training goes on from an older one, '%s': what came "
                        "after it is trained again.",
                        sentence, older);
             else
@@ -5061,7 +5054,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
             memcpy(path, older, strlen(older) + 1);
         } else if (st != TP_ERR_NOMEM && listed) {
             st = tp_fail(TP_ERR_FORMAT,
-                         "The latest checkpoint cannot be read: %s; and %s. Remove the checkpoints and the file "
+                         "The latest checkpoint cannot be used: %s; and %s. Remove the checkpoints and the file "
                          "'%s/checkpoint' to start from the beginning",
                          sentence, tried, dir);
         } else if (st != TP_ERR_NOMEM && st != TP_ERR_NAME) {
@@ -5071,7 +5064,6 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
                          dir, tried);
         }
     }
-    if (st == TP_OK) st = tp__check_saved_counts(&d, path);
     *epoch = st == TP_OK ? tp__checkpoint_epoch(&d) : -1;
     tp_dict_free(&d);
     return st;

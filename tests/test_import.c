@@ -2088,7 +2088,7 @@ TEST(external_data_stays_in_its_folder)
                {"w.bin/", "4", "12", "no plain file in the model's folder", 0},
                {"w.bin/x", "4", "12", "no plain file in the model's folder", 0},
                {"sub/", "4", "12", "no plain file in the model's folder", 0},
-               {"w\n[1130] \033[2Jx\177", "4", "12", "should lie in 'w?[1130] ?[2Jx?', which is no plain file", 0},
+               {"w\n[1130] \033[2Jx\177", "4", "12", "should lie in 'w [1130] ?[2Jx?', which is no plain file", 0},
                {"sub", "0", "12", "no plain file in the model's folder", 0},
                {"missing.bin", "0", "12", "no plain file in the model's folder", 0},
                {"", "0", "12", "which is not named", 0},
@@ -2731,7 +2731,7 @@ TEST(memory_of_an_import)
         put_node(&graph, "Neg", "y", "z", NULL);
         put_model(&file, &graph, 17);
         if (!large) CHECK(accepted(&file) && takes_too_much(9000));
-        else CHECK(refused(&file, NULL, "y: the import would take more than 1.073"));
+        else CHECK(refused(&file, NULL, "the import would take more than 1.61"));
     }
     for (int loops = 0; loops < 2; loops++) {
         graph.n = 0;
@@ -2824,12 +2824,12 @@ TEST(names_with_control_characters)
     put_io(&graph, 11, "x\n", 1, 2, n_by_2);
     put_node(&graph, "Foo\n\033]0;owned\007", "x\n", "a\n[1130 10:00:00] done\033[2J\177", NULL);
     put_model(&file, &graph, 17);
-    CHECK(refused(&file, NULL, "a?[1130 10:00:00] done?[2J?: tp has no operator Foo??]0;owned?"));
+    CHECK(refused(&file, NULL, "a [1130 10:00:00] done?[2J?: tp has no operator Foo ?]0;owned?"));
     graph.n = 0;
     put_io(&graph, 11, "x\n", 1, 2, n_by_2);
     put_node(&graph, "Expand", "x\n,x\n", "y", NULL);
     put_model(&file, &graph, 17);
-    CHECK(refused(&file, NULL, "the input 'x?' of Expand must be known"));
+    CHECK(refused(&file, NULL, "the input 'x ' of Expand must be known"));
     graph.n = 0; /* in warnings, too */
     put_weight(&graph, "weight\n\033", 1, 1, two, weight, sizeof weight);
     put_model(&file, &graph, 17);

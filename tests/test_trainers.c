@@ -969,6 +969,7 @@ TEST(checkpoints_with_numbers_that_no_training_reaches)
         put_i64(&d, "tp:input/consumed", &step, 0);
         memcpy(tp_dict_find(&d, row[i].key)->data, &row[i].value, sizeof row[i].value);
         CHECK_OK(tp_npz_save(tp_test_path(dir, "model-9.npz"), &d, false));
+        CHECK_OK(tp_npz_save(tp_test_path(dir, "model-7.npz"), &d, false)); /* an older one with the same number */
         tp_dict_free(&d);
         write_text(dir, "checkpoint", "model_checkpoint_path: \"model-9\"\n");
         CHECK_OK(tp_logger_set_dir(dir, 'k'));

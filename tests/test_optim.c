@@ -347,12 +347,12 @@ TEST(global_norm_clip_of_float64)
 {
     tp_graph *g = graph();
     tp_node *v = tp_get_variable_as(g, "v", TP_F64, tp_make_shape(2), tp_init_constant(3));
-    tp_optimizer *o = tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_global_norm_clip(0.1f)));
+    tp_optimizer *o = tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_global_norm_clip(0.125f)));
     tp_node *op = tp_minimize(o, tp_sum(tp_square(v)), NULL);
     ok(g);
     tp_session *s = tp_session_new(g, NULL);
     step(s, op, NULL, NULL, 0);
-    CHECK_NEAR(variable(s, "v"), 3 - (double)0.1f / sqrt(2), 0, 1e-15);
+    CHECK_NEAR(variable(s, "v"), 3 - 0.125 / sqrt(2), 0, 1e-15);
     tp_session_free(s);
     done(g);
 }

@@ -2632,10 +2632,11 @@ static bool tp__index_is_known(tp__import_node *n, const tp_node *x, int axis, i
 static tp_node *tp__index_inside(tp__import_node *n, tp_node *index, tp_node *x, int axis)
 {
     if (tp_is_poison(x) || tp_is_poison(index)) return index;
-    tp_node *none = tp__constant_like(index, 0), *size = tp__size_of_axis(n, index, x, axis);
-    tp_node *low = tp_less(index, none), *high = tp_greater_equal(index, size);
-    tp_node *outside = tp_select(tp_logical_or(low, high), index, tp_zeros_like(index));
-    return tp_add(index, tp_gather(tp__positions(n, index, 1, 3), outside));
+    tp_node *none = tp__constant_like(index, 0);
+    tp_node *size = tp__size_of_axis(n, index, x, axis);
+    tp_node *low = tp_less(index, none), *high = tp_greater_equal(index, size), *either = tp_logical_or(low, high);
+    tp_node *outside = tp_select(either, index, none), *zero = tp__positions(n, index, 1, 3);
+    return tp_add(index, tp_gather(zero, outside));
 }
 
 /* For GatherElements and ScatterElements: computes the index in the flattened x for each element of an index. is_checked: what is

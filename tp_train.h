@@ -5043,7 +5043,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
         if (st == TP_OK) {
             if (listed && !interrupted)
                 tp_log(TP_LOG_WARN,
-                       "The latest checkpoint cannot be used: %s. Training goes on from an older one, '%s': what came "
+                       "The latest checkpoint cannot be read: %s. Training goes on from an older one, '%s': what came "
                        "after it is trained again.",
                        sentence, older);
             else
@@ -5054,7 +5054,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
             memcpy(path, older, strlen(older) + 1);
         } else if (st != TP_ERR_NOMEM && listed) {
             st = tp_fail(TP_ERR_FORMAT,
-                         "The latest checkpoint cannot be used: %s; and %s. Remove the checkpoints and the file "
+                         "The latest checkpoint cannot be read: %s; and %s. Remove the checkpoints and the file "
                          "'%s/checkpoint' to start from the beginning",
                          sentence, tried, dir);
         } else if (st != TP_ERR_NOMEM && st != TP_ERR_NAME) {

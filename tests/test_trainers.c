@@ -868,7 +868,7 @@ static void odd_folders(void)
     write_model(dir, 5, 4, 2);
     CHECK_OK(resume(&c));
     CHECK(c.session_init && c.starting_epoch == 5);
-    CHECK_HAS(tp_test_logged, "The latest checkpoint cannot be used");
+    CHECK_HAS(tp_test_logged, "The latest checkpoint cannot be read");
     CHECK_HAS(tp_test_logged, "model-5");
     remove(tp_test_path(dir, "model-9.npz"));
     CHECK_OK(resume(&c)); /* gone instead of damaged */

@@ -17307,7 +17307,7 @@ TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 /* -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad
  *   Inputs: dy, x (only its shape is read). */
 #ifdef TP__FIRST_PASS
-/* dy as an array with two dimensions for each one of x: the copies, which are summed, and the elements of a copy. */
+/* Views dy with two dimensions for each dimension of x: one counts the copies and is summed, the other the elements of a copy. */
 static void tp__reduction_of_copies(tp__reduction *r, const tp_call *k)
 {
     const tp_shape *x = &k->out[0].shape;

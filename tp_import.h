@@ -306,7 +306,7 @@ static tp_status tp__importer_nomem(tp__importer *c)
  * that products of a few dimensions cannot overflow. */
 #define TP__IMPORT_MAX  ((int64_t)1 << 28)
 #define TP__IMPORT_LAST TP__VALUE_MAX
-/* The default limit of an import's memory: so many bytes, and so many for each byte of the model's files. */
+/* The default limit of an import's memory is TP__IMPORT_BASE bytes and TP__IMPORT_SHARE bytes for each byte of the model's files. */
 #define TP__IMPORT_BASE           1610612736.0
 #define TP__IMPORT_SHARE          16.0
 #define tp__on_fail(n_, st_, ...) tp__importer_fail((n_)->importer, (n_)->name, (st_), __VA_ARGS__)

@@ -995,7 +995,7 @@ TEST(vec_special_values)
     }
 }
 
-/* Floats of all magnitudes, and small ones of few bits, which are often whole, halves or multiples of each other. */
+/* Random floats of all magnitudes, and small numbers with few bits: many of these are whole, end in a half, or are multiples of another. */
 static float any_float(uint64_t i)
 {
     static const float special[] = {0.0f,    -0.0f, INFINITY,   -INFINITY,   NAN,     0.5f,  -0.5f,
@@ -1612,7 +1612,7 @@ static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
 }
 TEST(batch_norm_of_any_width)
 {
-    static const int64_t wide[] = {257, 512, 513, 1100}; /* read along the rows; more than a strip of them */
+    static const int64_t wide[] = {257, 512, 513, 1100}; /* so many channels that the kernel reads row by row */
     for_widths(batch_norm_of_width);
     for (int i = 0; i < TP_COUNT(isa_names); i++) {
         tp_device *d = open_isa(isa_names[i], 1);

@@ -2511,7 +2511,7 @@ static int indexed(const char *op, int elem, int64_t axis, int ndim, const int64
     put_weight(&graph, "k", 7, ndim, dims, known, (size_t)count * 8);
     put_node(&graph, "Cast", "x", "c", int_attribute("to", 7));
     memcpy(of_updates, dims, sizeof of_updates);
-    if (strstr(op, "ND")) of_updates[1] = 3; /* each place of one number is a row */
+    if (strstr(op, "ND")) of_updates[1] = 3; /* an index of one number picks a whole row of three */
     const int nu = strstr(op, "ND") && dims[1] == 2 ? 1 : 2;
     put_weight(&graph, "u", elem, nu, of_updates, is_float ? (const void *)floats : ints,
                (size_t)(nu == 1 ? dims[0] : of_updates[0] * of_updates[1]) * (is_float ? 4 : 8));
@@ -2545,7 +2545,7 @@ TEST(indices_outside_of_their_axis)
         const char *op;
         int64_t axis, dims[2]; /* of the index */
         float index[2];
-        int size; /* of the result; 0: it fails */
+        int size; /* elements of the result; 0: the import or the run fails */
         double first;
     } row[] = {{"GatherElements", 1, {1, 1}, {2}, 1, 2},
                {"GatherElements", 1, {1, 1}, {-3}, 1, 0},

@@ -1006,7 +1006,7 @@ static void interrupt_a_skip(void *user, tp_log_level level, const char *message
     CHECK(tp_interrupt());
 }
 
-/* A checkpoint may say that hours of data lie behind it. */
+/* A checkpoint may ask to skip so much data that it takes hours: the log says so, and Ctrl-C ends it. */
 TEST(a_long_skip_is_told_and_can_be_interrupted)
 {
     const int64_t epoch[2] = {2, 1}, step = 40, consumed = (int64_t)1 << 40;

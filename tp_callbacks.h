@@ -47,7 +47,7 @@
  *             trigger_epoch                      for slow work; calls trigger unless you replace it
  *             checkpoint                         of the callbacks that called tp_callback_request_checkpoint
  *             after_checkpoint                   uses the checkpoint that is now on the disk, e.g. copies it
- *         after_train                            of all callbacks, always, also after an error
+ *         after_train                            of all callbacks, always once the loop has begun, also after an error
  *
  *     A CHECKPOINT IS A POINT BETWEEN EPOCHS. The trigger of a ModelSaver only requests a checkpoint. It is written
  *     after every callback has triggered. It holds all variables and the states of all callbacks and monitors at that
@@ -183,8 +183,9 @@ struct tp_callback {
      * callbacks after each epoch and each checkpoint; it may use the checkpoint file, which is complete. */
     tp_status (*checkpoint)(tp_callback *cb);
     tp_status (*after_checkpoint)(tp_callback *cb);
-    /* Called also when before_train failed or was never reached. An error is logged and does not change the result of the training.
-     * If a file could not be written, tp_callback_set_unsaved makes the launch return TP_ERR_IO. */
+    /* Called also when before_train failed or was never reached, but not after an error before main_loop, such as one in
+     * setup_graph. An error is logged and does not change the result of the training. If a file could not be written,
+     * tp_callback_set_unsaved makes the launch return TP_ERR_IO. */
     tp_status (*after_train)(tp_callback *cb);
     /* State that a checkpoint must hold, so that a resume is exact. save_state puts arrays into d under prefix + a
      * name of your choice (tp_state_put_i64, _f64). load_state reads them and is called before before_train. Missing keys
@@ -379,7 +380,8 @@ typedef struct tp_cb_lambda_desc {
 TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d);
 TP_DEF void *tp_lambda_user(const tp_callback *cb);
 
-/* Calls cb's trigger every k steps (global_step % k == 0), every k epochs, and before training if .before_train is set.
+/* Calls cb's trigger every k steps (global_step % k == 0), every k epochs, and before training if .before_train is set (not
+ * again after a resume).
  * global_step is tested after each step. If run_step calls tp_hooked_run n times a step, global_step grows by n, and a multiple of k
  * within a step triggers nothing: choose k as a multiple of n.
  * All other hooks except trigger_epoch are forwarded: without every_k_epochs nothing happens at the end
@@ -389,7 +391,7 @@ typedef struct tp_cb_periodic_trigger_desc {
     tp_callback *cb;
     int64_t every_k_steps;
     int64_t every_k_epochs;
-    tp_tri before_train; /* whether it triggers before training, too; default TP_NO */
+    tp_tri before_train; /* whether it triggers before training that is not a resume, too; default TP_NO */
 } tp_cb_periodic_trigger_desc;
 TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d);
 
@@ -568,8 +570,9 @@ TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms);
 /* A progress bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps per second, then the scalars
  * in `names`; without names, the cost of the training, if the trainer has one. On a terminal it is redrawn every 0.5 s and
  * takes one line; parts that do not fit are omitted, the bar first. In a pipe, a file or a terminal that
- * cannot move its cursor (TERM=dumb) a whole line is written every 180 s (60 s under OpenMPI, 15 s under
- * SLURM), and one at the end; $TENSORPACK_PROGRESS_REFRESH overrides this interval, in seconds. chief_only is false.
+ * cannot move its cursor (TERM=dumb) a whole line is written every 180 s (under SLURM every 15 s, or 60 s on
+ * several nodes; else 60 s under OpenMPI), and one at the end. $TENSORPACK_PROGRESS_REFRESH overrides these intervals, in seconds.
+ * chief_only is false.
  * [callbacks: ProgressBar] */
 typedef struct tp_cb_progress_bar_desc {
     tp_at at_;
@@ -985,7 +988,8 @@ typedef struct tp_monitor_tf_event_writer_desc {
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
 
 /* Writes <logger dir>/stats.json: a list with one object per step at which something was reported. An existing file is
- * continued when training continues where it stopped; otherwise it is renamed to stats.json.MMDD-HHMMSS. If a name is reported
+ * continued when training continues where it stopped, and where its last record has no epoch_num; otherwise it is renamed to
+ * stats.json.MMDD-HHMMSS. A training that is not resumed ends with TP_ERR_FORMAT before its first step if the file is no such list. If a name is reported
  * more than once at a step, its object has the last value alone, as in tensorpack. [callbacks: JSONWriter] */
 TP_DEF tp_monitor *tp_monitor_json_writer(void);
 /* Gets the epoch_num of the last record of <dir>/stats.json (dir NULL: the logger's directory). TP_ERR_NAME if there is no file,
@@ -1053,14 +1057,16 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
  * memory traffic of each kernel of one step, parameters, the progress with the remaining time, and the last lines of the log.
  * The page reloads itself while the training runs.
  *
- * The file is written when training begins and ends, after each epoch, and every `every_secs` seconds within an epoch, but writing
- * takes at most half a percent of the training's time. It is replaced as a whole or not at all. Long curves are thinned: of each
- * piece the first, last, smallest and largest value and a NaN are kept, 400,000 values in all. Histograms of up to 48 steps are
- * kept, images of up to 8 steps (8 of a batch, no side larger than 256, 2 MB in all): the first, the newest, and evenly spaced
- * ones between them. Histograms and images are saved in checkpoints, so that the page of a resumed training shows all of it;
- * scalars from before a resume are shown if a JSONWriter is among the monitors. An I/O error or lack of memory is logged, and
- * training continues; if the last page could not be written, the training's status is TP_ERR_IO. Without a logger directory it
- * warns and does nothing. */
+ * The file is written when training begins and ends, within an epoch every `every_secs` seconds, and after an epoch if a second has
+ * passed since the last writing (or `every_secs`, if that is less). Between begin and end a writing waits as long as it would make
+ * writing take more than half a percent of the time. The file is replaced as a whole or not at all. Long curves are thinned: of
+ * each piece the first, last, smallest and largest value and a NaN are kept. A run has about 400,000 values, shared evenly by its
+ * curves: 10,000 a curve at most, and 250 however many curves there are. Histograms of up to 48 steps are kept, images of up to 8
+ * steps (8 of a batch, no side larger than 256; 2 MB in all, or more where the newest of each tag need more): the first, the
+ * newest, and evenly spaced ones between them. Histograms and images are saved in checkpoints, so that the page of a resumed
+ * training shows all of it; scalars from before a resume are shown if a JSONWriter is among the monitors. An I/O error or lack of
+ * memory is logged, and training continues; if the last page could not be written, the training's status is TP_ERR_IO. Without a
+ * logger directory it warns and does nothing. */
 typedef struct tp_monitor_report_desc {
     tp_at at_;
     const char
@@ -1237,6 +1243,7 @@ TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v
     p = tp__put_varint(p, n_name + n + 5);
     memcpy(p, name, n_name);
     memcpy(p + n_name, tag, n);
+    tp__mend_utf8((char *)p + n_name, n);
     p += n_name + n;
     *p++ = 2 << 3 | FIXED32;
     p = tp__put_le(p, bits, 4);
@@ -1252,18 +1259,22 @@ TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit,
 {
     const int64_t n = tp_tensor_size(t);
     double low = DBL_MAX, high = -DBL_MAX, count_all = 0, sum = 0, squares = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double x = tp_tensor_get(t, i);
-        int below = 0; /* the number of limits that are not above x */
-        if (!tp__finite(x)) continue;
-        for (int step = (TP__LIMITS_ROOM + 1) / 2; step > 0; step /= 2)
-            below += limit[below + step - 1] <= x ? step : 0;
-        count[below] += 1;
-        count_all += 1;
-        sum += x;
-        squares += x * x;
-        if (x < low) low = x;
-        if (x > high) high = x;
+    for (int64_t i = 0; i < n; i += TP__BLOCK) {
+        double block[TP__BLOCK];
+        const int m = tp__tensor_doubles(t, i, block);
+        for (int k = 0; k < m; k++) {
+            const double x = block[k];
+            int below = 0; /* the number of limits that are not above x */
+            if (!tp__finite(x)) continue;
+            for (int step = (TP__LIMITS_ROOM + 1) / 2; step > 0; step /= 2)
+                below += limit[below + step - 1] <= x ? step : 0;
+            count[below] += 1;
+            count_all += 1;
+            sum += x;
+            squares += x * x;
+            if (x < low) low = x;
+            if (x > high) high = x;
+        }
     }
     totals[0] = low, totals[1] = high, totals[2] = count_all, totals[3] = sum, totals[4] = squares;
 }
@@ -1308,6 +1319,7 @@ static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_ten
         tp__pb_bytes(&h, 6, limits.data, limits.len);
         tp__pb_bytes(&h, 7, counts.data, counts.len);
         tp__pb_bytes(&value, 1, tag, strlen(tag));
+        if (!value.failed) tp__mend_utf8(value.data + value.len - strlen(tag), strlen(tag));
         tp__pb_bytes(&value, 5, h.data, h.len);
         if (h.failed || limits.failed || counts.failed || value.failed) summary->failed = true;
         else tp__pb_bytes(summary, 1, value.data, value.len);
@@ -1373,6 +1385,7 @@ static tp_status tp__summary_image(tp_buf *summary, const char *tag, const tp_te
         tp__pb_bytes(&image, 4, png.data, png.len);
         if (s[0] == 1) snprintf(name, sizeof name, "%s", tag);
         else snprintf(name, sizeof name, "%s/%lld", tag, (long long)n);
+        tp__mend_utf8(name, strlen(name));
         tp__pb_bytes(&value, 1, name, strlen(name));
         tp__pb_bytes(&value, 4, image.data, image.len);
         if (png.failed || image.failed || value.failed) summary->failed = true;
@@ -2400,6 +2413,9 @@ TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n)
     return m;
 }
 
+/* The step that values are reported with. A monitor that is used without a trainer has no step before its setup_graph. */
+static int64_t tp__step_of(const tp_callback *cb) { return cb->train ? (int64_t)cb->train->global_step : 0; }
+
 static struct tp__history *tp__history_find(const tp_monitors *m, const char *name)
 {
     for (int i = 0; i < m->n_history; i++)
@@ -2446,7 +2462,7 @@ static tp_status tp__history_add(tp_monitors *m, const char *name, const tp_stat
 static tp_status tp__monitors_scalar(tp_monitors *m, const char *name, double value, bool is_int)
 {
     tp_stat s;
-    s.step = m->cb.train ? m->cb.train->global_step : 0;
+    s.step = tp__step_of(&m->cb);
     s.value = value;
     s.is_int = is_int;
     tp_status st = TP_OK;
@@ -2460,7 +2476,7 @@ TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double va
     TP__REQUIRE(m && name, TP_ERR_ARG)
 
     tp_stat s;
-    s.step = m->cb.train ? m->cb.train->global_step : 0;
+    s.step = tp__step_of(&m->cb);
     s.value = value;
     s.is_int = false;
     tp_status st = TP_OK;
@@ -2541,7 +2557,13 @@ static char *tp__clean_tag(char *to, const char *tag)
 
 TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary)
 {
-    TP__REQUIRE(summary, TP_ERR_ARG)
+    TP__REQUIRE(summary && (summary->value || summary->n <= 0), TP_ERR_ARG)
+    for (int i = 0; i < summary->n; i++) {
+        const tp_summary_value *v = &summary->value[i];
+        if (!v->tag) return tp_fail(TP_ERR_ARG, "tp_monitors_put_summary: value %d has no tag", i);
+        if ((v->kind == TP_SUMMARY_HISTOGRAM || v->kind == TP_SUMMARY_IMAGE) && !v->tensor)
+            return tp_fail(TP_ERR_ARG, "tp_monitors_put_summary: value '%s' has no tensor", v->tag);
+    }
 
     if (!m) return TP_OK;
     size_t text = 0;
@@ -2602,7 +2624,7 @@ TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event)
 
     if (!m) return TP_OK;
     event->wall_time = tp__os_wall();
-    event->step = m->cb.train ? m->cb.train->global_step : 0;
+    event->step = tp__step_of(&m->cb);
     tp_status st = TP_OK;
     for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
         if (m->monitor[i]->process_event) st = m->monitor[i]->process_event(m->monitor[i], event);
@@ -3856,18 +3878,21 @@ typedef struct tp__dump_image {
     tp_node *node;
 } tp__dump_image;
 
+/* Returns a copy of the beginning of the files' names, without '/', so that the files lie in the logger's directory. */
+static const char *tp__dump_image_prefix(tp_callback *cb, const char *name)
+{
+    char *copy = tp_arena_strdup(&cb->mem_, name);
+    for (char *p = copy; p && *p; p++)
+        if (*p == '/') *p = '_';
+    return copy;
+}
+
 static tp_status tp__dump_image_before_train(tp_callback *cb)
 {
     tp__dump_image *d = (tp__dump_image *)cb->user;
     if (!(d->node = tp_callback_find(cb, d->tensor_name))) return TP_ERR_NAME;
-    if (!d->prefix) {
-        char *name = tp_arena_strdup(&cb->mem_, tp_node_name(d->node));
-        if (!name) return TP_ERR_NOMEM;
-        for (char *p = name; *p; p++)
-            if (*p == '/') *p = '_';
-        d->prefix = name;
-    }
-    return TP_OK;
+    if (!d->prefix) d->prefix = tp__dump_image_prefix(cb, tp_node_name(d->node));
+    return d->prefix ? TP_OK : TP_ERR_NOMEM;
 }
 
 /* Writes one PNG file for each image. */
@@ -3932,7 +3957,7 @@ TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image
     tp__dump_image *i = cb ? (tp__dump_image *)cb->user : NULL;
     if (!i || !(i->dir = tp_arena_strdup(&cb->mem_, dir)) ||
         !(i->tensor_name = tp_arena_strdup(&cb->mem_, d->tensor_name)) ||
-        (d->prefix && !(i->prefix = tp_arena_strdup(&cb->mem_, d->prefix)))) {
+        (d->prefix && !(i->prefix = tp__dump_image_prefix(cb, d->prefix)))) {
         tp__callback_delete(cb);
         return NULL;
     }
@@ -5553,7 +5578,8 @@ static TP__UNUSED void tp__ask_savers(tp_train_state *train, bool interrupted)
     tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
     a.any_folder = a.n == 0;
     if (a.any_folder) tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
-    if (a.n == 0 && interrupted) tp_log(TP_LOG_WARN, "Interrupted: there is no ModelSaver that could save the model.");
+    if (a.n == 0 && interrupted && train->is_chief)
+        tp_log(TP_LOG_WARN, "Interrupted: there is no ModelSaver that could save the model.");
 }
 
 /* What the ModelSavers have saved. */
@@ -6148,11 +6174,13 @@ static tp_status tp__class_error_begin(tp_inferencer *inf)
 static tp_status tp__inf_of_ones(const tp_inferencer *inf, const tp_tensor *t, int i)
 {
     const int64_t size = tp_tensor_size(t);
-    for (int64_t k = 0; k < size; k++) {
-        const double v = tp_tensor_get(t, k);
-        if (v < 0 || v > 1)
-            return tp_fail(TP_ERR_ARG, "%s: '%s' has the value %g: its values are 0, 1 or in between", inf->name,
-                           inf->names[i], v);
+    for (int64_t k = 0; k < size; k += TP__BLOCK) {
+        double v[TP__BLOCK];
+        const int m = tp__tensor_doubles(t, k, v);
+        for (int b = 0; b < m; b++)
+            if (v[b] < 0 || v[b] > 1)
+                return tp_fail(TP_ERR_ARG, "%s: '%s' has the value %g: its values are 0, 1 or in between", inf->name,
+                               inf->names[i], v[b]);
     }
     return TP_OK;
 }
@@ -6247,11 +6275,16 @@ static tp_status tp__binary_batch(tp_inferencer *inf, const tp_tensor *const *va
     if (st == TP_OK) st = tp__inf_of_ones(inf, values[1], 1);
     if (st != TP_OK) return st;
     const int64_t size = tp_tensor_size(values[0]);
-    for (int64_t i = 0; i < size; i++) {
-        const bool is_pred = tp_tensor_get(values[0], i) > 0.5, is_label = tp_tensor_get(values[1], i) > 0.5;
-        b->pred += is_pred;
-        b->label += is_label;
-        b->both += is_pred && is_label;
+    for (int64_t i = 0; i < size; i += TP__BLOCK) {
+        double pred[TP__BLOCK], label[TP__BLOCK];
+        const int m = tp__tensor_doubles(values[0], i, pred);
+        tp__tensor_doubles(values[1], i, label);
+        for (int k = 0; k < m; k++) {
+            const bool is_pred = pred[k] > 0.5, is_label = label[k] > 0.5;
+            b->pred += is_pred;
+            b->label += is_label;
+            b->both += is_pred && is_label;
+        }
     }
     return TP_OK;
 }
@@ -6800,6 +6833,8 @@ TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_ba
 
 TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook)
 {
+    TP__REQUIRE(hook, TP_ERR_ARG)
+
     const tp_status st = tp_callback_status(runner);
     if (st != TP_OK) return st;
     if (runner->close != tp__runner_close) return tp_fail(TP_ERR_ARG, "'%s' is no InferenceRunner", runner->name);
@@ -6895,17 +6930,27 @@ static tp_status tp__graph_var_get(tp_hyper_param *p, double *value)
     return st;
 }
 
+/* Sets a scalar to a value. An integer is set exactly or not at all; a double has those up to 2^53. */
+static tp_status tp__param_put(const tp_hyper_param *p, tp_tensor *t, double value)
+{
+    const tp_dtype type = t->dtype;
+    const double most = type == TP_BOOL ? 1 : type == TP_U8 ? 255 : type == TP_I32 ? 2147483647.0 : 9007199254740992.0;
+    const double least = type == TP_BOOL || type == TP_U8 ? 0 : type == TP_I32 ? -2147483648.0 : -most;
+    if (!tp_dtype_is_float(type) && !(value >= least && value <= most && value == floor(value)))
+        return tp_fail(TP_ERR_DTYPE, "the parameter '%s' is %s: it cannot be set to %g", p->name, tp_dtype_name(type),
+                       value);
+    tp_tensor_set(t, 0, value);
+    return TP_OK;
+}
+
 static tp_status tp__graph_var_set(tp_hyper_param *p, double value)
 {
     tp__graph_var *v = (tp__graph_var *)p->user;
     if (!v->variable || !p->train || !p->train->session)
         return tp_fail(TP_ERR_STATE, "the parameter '%s' cannot be set before training", p->name);
     if (value != value) return tp_fail(TP_ERR_NUMERIC, "the parameter '%s' cannot be set to NaN", p->name);
-    if (!tp_dtype_is_float(v->variable->dtype) && value != floor(value))
-        return tp_fail(TP_ERR_DTYPE, "the parameter '%s' is %s: it cannot be set to %g", p->name,
-                       tp_dtype_name(v->variable->dtype), value);
-    tp_tensor_set(&v->value, 0, value);
-    return tp_session_load(p->train->session, v->variable, &v->value);
+    const tp_status st = tp__param_put(p, &v->value, value);
+    return st != TP_OK ? st : tp_session_load(p->train->session, v->variable, &v->value);
 }
 
 static tp_status tp__graph_var_get_array(tp_hyper_param *p, tp_tensor *value)
@@ -6967,14 +7012,7 @@ static tp_status tp__field_get(tp_hyper_param *p, double *value)
 
 static tp_status tp__field_set(tp_hyper_param *p, double value)
 {
-    tp_tensor *t = &((tp__field *)p->user)->view;
-    const double most = t->dtype == TP_I32 ? 2147483647.0 : 9007199254740992.0; /* integers up to here are exact */
-    const bool fits = tp__finite(value) && value >= -most - 1 && value <= most && value == floor(value);
-    if (!tp_dtype_is_float(t->dtype) && !fits)
-        return tp_fail(TP_ERR_DTYPE, "the parameter '%s' is %s: it cannot be set to %g", p->name,
-                       tp_dtype_name(t->dtype), value);
-    tp_tensor_set(t, 0, value);
-    return TP_OK;
+    return tp__param_put(p, &((tp__field *)p->user)->view, value);
 }
 
 static tp_status tp__field_setup(tp_hyper_param *p)
@@ -8634,7 +8672,7 @@ typedef struct tp__events {
 static void tp__events_error(tp__events *e, const char *problem)
 {
     tp_callback_set_unsaved(e->cb, "%s in '%s': %s. No events were written there after global_step=%lld", problem,
-                            e->dir, tp__os_error(), (long long)(e->cb->train ? e->cb->train->global_step : 0));
+                            e->dir, tp__os_error(), (long long)tp__step_of(e->cb));
     tp_log(TP_LOG_ERROR, "TFEventWriter: %s", e->cb->unsaved ? e->cb->unsaved : problem);
     e->failed = true;
     if (e->file) tp__os_close(e->file - 1);
@@ -8798,7 +8836,7 @@ static tp_status tp__events_summary(tp_monitor *m, const tp_summary *s)
         }
     }
     if (e->payload.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for a summary of TFEventWriter");
-    return tp__events_add(e, tp__os_wall(), m->cb.train->global_step, 5, e->payload.len ? e->payload.data : "",
+    return tp__events_add(e, tp__os_wall(), tp__step_of(&m->cb), 5, e->payload.len ? e->payload.data : "",
                           e->payload.len);
 }
 
@@ -10123,10 +10161,11 @@ static const char *const tp__report_head[] = {
     "  </div>\n"
     "  <div class=\"bar\" role=\"progressbar\" aria-label=\"Progress\" aria-valuemin=\"0\" aria-valuemax=\"100\" id=\"bar\"><div></div></div>\n"
     "  <div id=\"progress\" class=\"soft small\" aria-live=\"off\"></div>\n"
+    "  <div id=\"not-added\" class=\"failed small\" role=\"alert\"></div>\n"
     "  <noscript><p>This page draws its charts with JavaScript, which is turned off. It is all in this file: nothing is loaded.</p></noscript>\n"
-    "</header>\n"
+    "</header>\n",
     "<nav aria-label=\"Sections\"><div id=\"nav\"></div></nav>\n"
-    "<main>\n",
+    "<main>\n"
     "  <section id=\"curves\" hidden><h2>Curves</h2>\n"
     "    <div class=\"tools\">\n"
     "    <div class=\"row controls\">\n"
@@ -10136,7 +10175,7 @@ static const char *const tp__report_head[] = {
     "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output id=\"smoothed\"></output></label>\n"
     "      <label><input id=\"log\" type=\"checkbox\"> Log scale</label>\n"
     "      <label><input id=\"trim\" type=\"checkbox\"> Ignore outliers</label>\n"
-    "      <label>Axis <select id=\"axis\"><option value=\"step\">step</option><option value=\"epoch\">epoch</option></select></label>\n"
+    "      <label id=\"axis-label\">Axis <select id=\"axis\"><option value=\"step\">step</option><option value=\"epoch\">epoch</option></select></label>\n"
     "      <button id=\"unzoom\" hidden>Reset zoom</button>\n"
     "    </div>\n"
     "    <div id=\"runs\" class=\"row controls small\"></div>\n"
@@ -10174,7 +10213,7 @@ static const char *const tp__report_tail[] = {
     "'use strict';\n"
     "/* ---- data ---------------------------------------------------------------------------------------------------------- */\n"
     "\n"
-    "/* Little-endian numbers in base64, as Float64Array or Uint32Array. */\n"
+    "/* Little-endian numbers in base64, as an array of that type. */\n"
     "function decode(text, Type) {\n"
     "  const raw = atob(text), bytes = new Uint8Array(raw.length);\n"
     "  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);\n"
@@ -10187,7 +10226,8 @@ static const char *const tp__report_tail[] = {
     "  list.forEach((c, i) => {\n"
     "    const s = scalars[i];\n"
     "    Object.defineProperty(c, 'x', { configurable: true, get() {\n"
-    "      const x = typeof s.steps === 'number' ? list[s.steps].x : decode(s.steps, s.wide ? Float64Array : Uint32Array);\n"
+    "      const x = typeof s.steps === 'number' ? list[s.steps].x : s.wide ?\n"
+    "        Float64Array.from(decode(s.steps, BigInt64Array), Number) : decode(s.steps, Uint32Array);\n"
     "      Object.defineProperty(c, 'x', { value: x });\n"
     "      return x;\n"
     "    } });\n"
@@ -10200,13 +10240,21 @@ static const char *const tp__report_tail[] = {
     "  return list;\n"
     "}\n"
     "\n"
-    "/* The records of a stats.json, which may hold NaN and Infinity, as curves. */\n"
-    "function curvesOfStats(text) {\n"
+    "/* The records of a stats.json, which may hold NaN and Infinity. */\n"
+    "function recordsOf(text) {\n"
     "  let records;\n"
     "  try { records = JSON.parse(text); } catch (e) {\n"
     "    records = JSON.parse(text.replace(/: (NaN|-?Infinity)(?=[,}])/g, ': \"$1\"'));\n"
     "  }\n"
     "  if (!Array.isArray(records)) throw new Error('this is no stats.json');\n"
+    "  return records;\n"
+    "}\n"
+    "/* The steps of an epoch, as tp__report_epoch_steps finds them; 0: the records do not say, or the epochs differ. */\n"
+    "function epochSteps(records) {\n"
+    "  const most = (n, r) => r.epoch_num > 0 ? Math.max(n, Math.floor(r.global_step / r.epoch_num)) : n, n = records.reduce(most, 0);\n"
+    "  return records.every(r => r.global_step <= n * r.epoch_num && r.global_step > n * (r.epoch_num - 1)) ? n : 0;\n"
+    "}\n"
+    "function curvesOfStats(records) {\n"
     "  const by = new Map();\n"
     "  for (const r of records) for (const name of Object.keys(r)) {\n"
     "    if (name === 'epoch_num' || name === 'global_step') continue;\n"
@@ -10223,9 +10271,12 @@ static const char *const tp__report_tail[] = {
     "function runOfFile(name, text) {\n"
     "  const mark = '<script type=\"application/json\" id=\"data\">';\n"
     "  const at = text.indexOf(mark);\n"
-    "  if (at < 0) return { name, curves: curvesOfStats(text) };\n"
+    "  if (at < 0) {\n"
+    "    const records = recordsOf(text);\n"
+    "    return { name, per: epochSteps(records), curves: curvesOfStats(records) };\n"
+    "  }\n"
     "  const data = JSON.parse(text.slice(at + mark.length, text.indexOf('<' + '/script>', at)));\n"
-    "  return { name: data.runs[0].name || name, curves: curvesOf(data.runs[0].scalars) };\n"
+    "  return { name: data.runs[0].name || name, per: data.progress.steps_per_epoch, curves: curvesOf(data.runs[0].scalars) };\n"
     "}\n"
     "\n"
     "/* ---- numbers ------------------------------------------------------------------------------------------------------- */\n"
@@ -10234,18 +10285,19 @@ static const char *const tp__report_tail[] = {
     "  return String(s).replace(/[&<>\"']/g, c => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\"': '&quot;', \"'\": '&#39;' })[c]);\n"
     "}\n"
     "/* The digits that a reader wants on an axis; full() says all of them. */\n"
-    "function short(v) {\n"
+    "function short(v, digits = 0) {\n"
     "  if (!Number.isFinite(v)) return String(v);\n"
     "  const a = Math.abs(v);\n"
-    "  if (a !== 0 && (a >= 1e6 || a < 1e-3)) return v.toExponential(2).replace(/\\.?0+e/, 'e').replace('e+', 'e');\n"
-    "  return String(Number(v.toPrecision(4)));\n"
+    "  if (a !== 0 && (a >= 1e6 || a < 1e-3)) return v.toExponential(Math.max(2, digits - 1)).replace(/\\.?0+e/, 'e').replace('e+', 'e');\n"
+    "  return String(Number(v.toPrecision(Math.max(4, digits))));\n"
     "}\n"
     "function full(v) { return String(v); }\n"
     "function six(v) { return Number.isFinite(v) ? String(Number(v.toPrecision(6))) : String(v); }\n"
-    "function count(n) {\n"
-    "  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]])\n"
-    "    if (n >= size) return Number((n / size).toPrecision(3)) + ' ' + unit;\n"
-    "  return String(Math.round(n * 100) / 100) + ' ';\n"
+    "function count(n, digits = 0) {\n"
+    "  const most = Math.max(3, digits);\n"
+    "  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]])\n",
+    "    if (n >= size) return Number((n / size).toPrecision(most)) + ' ' + unit;\n"
+    "  return String(digits ? Number(n.toPrecision(most)) : Math.round(n * 100) / 100) + ' ';\n"
     "}\n"
     "function span(s) {\n"
     "  s = Math.max(0, Math.round(s));\n"
@@ -10258,11 +10310,17 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* Round numbers from lo to hi, about n of them. */\n"
     "function ticks(lo, hi, n) {\n"
-    "  const raw = (hi - lo) / Math.max(1, n), size = Math.pow(10, Math.floor(Math.log10(raw)));\n",
+    "  const raw = (hi - lo) / Math.max(1, n), size = Math.pow(10, Math.floor(Math.log10(raw)));\n"
     "  const step = size * (raw / size > 5 ? 10 : raw / size > 2 ? 5 : raw / size > 1 ? 2 : 1), out = [];\n"
     "  if (!(step > 0) || !Number.isFinite(step)) return [lo];\n"
     "  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(i * step);\n"
     "  return out;\n"
+    "}\n"
+    "/* What ticks say: with the digits that tell neighbours apart. */\n"
+    "function tickTexts(list, say) {\n"
+    "  const most = Math.max(...list.map(Math.abs)), gap = Math.min(...list.slice(1).map((v, i) => v - list[i])), power = v => Math.floor(Math.log10(v) + 1e-9);\n"
+    "  const digits = list.length > 1 && gap > 0 ? Math.min(15, power(most) - power(gap) + 1) : 0;\n"
+    "  return list.map(v => say(v, digits).trim());\n"
     "}\n"
     "function logTicks(lo, hi) {\n"
     "  const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi)), out = [];\n"
@@ -10321,7 +10379,7 @@ static const char *const tp__report_tail[] = {
     "    if (column < 0) return;\n"
     "    const seen = [first];\n"
     "    for (const p of low[2] < high[2] ? [low, high] : [high, low]) if (p[2] > seen[seen.length - 1][2]) seen.push(p);\n"
-    "    if (last[2] > seen[seen.length - 1][2]) seen.push(last);\n"
+    "    if (last[2] > seen[seen.length - 1][2]) seen.push(last);\n",
     "    for (const p of seen) put(p[0], p[1]);\n"
     "    column = -1;\n"
     "  };\n"
@@ -10341,12 +10399,12 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* What to draw: its range and scales. curves: [{x, y, smooth, colour, label}]; view: {width, height, log, trim, zoom, per}. */\n"
     "function layoutChart(curves, view) {\n"
-    "  const m = { left: 50, right: 8, top: 8, bottom: 24 }, w = view.width - m.left - m.right, h = view.height - m.top - m.bottom;\n"
+    "  const m = { left: 50, right: 8, top: 8, bottom: 24 }, h = view.height - m.top - m.bottom;\n"
     "  let x0 = Infinity, x1 = -Infinity;\n"
     "  for (const c of curves) if (c.x.length) { x0 = Math.min(x0, c.x[0]); x1 = Math.max(x1, c.x[c.x.length - 1]); }\n"
     "  if (x0 > x1) { x0 = 0; x1 = 1; }\n"
     "  if (view.zoom) [x0, x1] = view.zoom;\n"
-    "  if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }\n",
+    "  if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }\n"
     "  const seen = [];\n"
     "  for (const c of curves) for (const y of c.smooth ? [c.y, c.smooth] : [c.y])\n"
     "    for (let i = 0; i < y.length; i++) {\n"
@@ -10362,10 +10420,12 @@ static const char *const tp__report_tail[] = {
     "  if (y0 > y1) { y0 = view.log ? 0.1 : 0; y1 = 1; }\n"
     "  if (y0 === y1) { const d = Math.abs(y0) * 0.05 || 0.5; y0 = view.log ? y0 / 1.2 : y0 - d; y1 = view.log ? y1 * 1.2 : y1 + d; }\n"
     "  const f = view.log ? Math.log10 : v => v, pad = (f(y1) - f(y0)) * 0.04, lo = f(y0) - pad, hi = f(y1) + pad;\n"
+    "  const rows = view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 34), texts = tickTexts(rows, short);\n"
+    "  for (const text of texts) m.left = Math.max(m.left, Math.ceil(textWidth(text, 11)) + 9);\n"
+    "  const w = view.width - m.left - m.right;\n"
     "  const sx = v => (v - x0) / (x1 - x0) * w;\n"
     "  const sy = v => view.log && v <= 0 ? NaN : Math.max(-9e3, Math.min(9e3, h - (f(v) - lo) / (hi - lo) * h));\n"
-    "  return { m, w, h, x0, x1, y0, y1, sx, sy, back: px => x0 + (px - m.left) / w * (x1 - x0),\n"
-    "    rows: view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 34) };\n"
+    "  return { m, w, h, x0, x1, y0, y1, sx, sy, back: px => x0 + (px - m.left) / w * (x1 - x0), rows, texts };\n"
     "}\n"
     "\n"
     "let clips = 0;\n"
@@ -10374,18 +10434,21 @@ static const char *const tp__report_tail[] = {
     "  let s = '<svg width=\"' + view.width + '\" height=\"' + view.height + '\" viewBox=\"0 0 ' + view.width + ' ' + view.height +\n"
     "    '\" aria-hidden=\"true\"><defs><clipPath id=\"' + clip + '\"><rect x=\"-4\" y=\"-4\" width=\"' + (w + 8) + '\" height=\"' + (h + 6) + '\"/></clipPath></defs>' +\n"
     "    '<g transform=\"translate(' + m.left + ' ' + m.top + ')\">';\n"
-    "  for (const v of L.rows) {\n"
+    "  L.rows.forEach((v, i) => {\n"
     "    const y = L.sy(v).toFixed(1);\n"
     "    s += '<path class=\"grid\" d=\"M0 ' + y + 'H' + w + '\"/><text class=\"tick\" x=\"-7\" y=\"' + y +\n"
-    "      '\" dy=\".35em\" text-anchor=\"end\">' + short(v) + '</text>';\n"
-    "  }\n"
-    "  for (const v of ticks(L.x0 / per, L.x1 / per, w / 65)) {\n"
-    "    if (v * per < L.x0 - 1e-9 || v * per > L.x1 + 1e-9) continue;\n"
-    "    const say = count(v).trim(), x = Math.min(L.sx(v * per), w + m.right - textWidth(say, 11) / 2); /* the last one fits, too */\n"
-    "    s += `<text class=\"tick\" x=\"${x.toFixed(1)}\" y=\"${h + 16}\" text-anchor=\"middle\">${say}</text>`;\n"
-    "  }\n"
+    "      '\" dy=\".35em\" text-anchor=\"end\">' + L.texts[i] + '</text>';\n"
+    "  });\n"
+    "  let columns = ticks(L.x0 / per, L.x1 / per, w / 65), says = tickTexts(columns, count);\n"
+    "  const widest = Math.max(...says.map(t => textWidth(t, 11))) + 12;\n"
+    "  if (widest > 65) { columns = ticks(L.x0 / per, L.x1 / per, w / widest); says = tickTexts(columns, count); }\n"
+    "  columns.forEach((v, i) => {\n"
+    "    if (v * per < L.x0 - 1e-9 || v * per > L.x1 + 1e-9) return;\n"
+    "    const x = Math.min(L.sx(v * per), w + m.right - textWidth(says[i], 11) / 2); /* the last one fits, too */\n"
+    "    s += `<text class=\"tick\" x=\"${x.toFixed(1)}\" y=\"${h + 16}\" text-anchor=\"middle\">${says[i]}</text>`;\n"
+    "  });\n"
     "  s += '<path class=\"frame\" d=\"M0 ' + h + 'H' + w + '\"/><g clip-path=\"url(#' + clip + ')\">';\n"
-    "  for (const c of curves.slice().reverse()) { /* the first run above the others */\n"
+    "  for (const c of curves.slice().reverse()) { /* the first run above the others */\n",
     "    const line = (y, width, opacity) => '<path d=\"' + pathOf(c.x, y, L.sx, L.sy, w) + '\" fill=\"none\" stroke=\"' + c.colour +\n"
     "      '\" stroke-width=\"' + width + '\" stroke-opacity=\"' + opacity + '\" stroke-linejoin=\"round\"/>';\n"
     "    if (c.smooth) s += line(c.y, 1, 0.28);\n"
@@ -10411,9 +10474,9 @@ static const char *const tp__report_tail[] = {
     "  });\n"
     "}\n"
     "/* One line for the step and, where there are several runs, one for each of them. `say` makes text of a value. */\n"
-    "function underText(points, per, say, before, after) {\n"
+    "function underText(points, say, before, after) {\n"
     "  if (!points.length) return '';\n"
-    "  const step = points[0].step, line = (a, b) => `<span class=\"line\"><span>${a}</span><span>${b}</span></span>`;\n",
+    "  const step = points[0].step, per = points[0].curve.per, line = (a, b) => `<span class=\"line\"><span>${a}</span><span>${b}</span></span>`;\n"
     "  const at = `${before}step <b>${step}</b>${per > 1 ? ` \302\267 epoch ${short(step / per)}` : ''}${after}`;\n"
     "  const value = p => (p.step !== step ? `at ${p.step} ` : '') + (p.smooth !== undefined ? `smoothed ${short(p.smooth)} &nbsp;` : '') +\n"
     "    `<b>${say(p.value)}</b>`;\n"
@@ -10424,29 +10487,34 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* ---- histograms ---------------------------------------------------------------------------------------------------- */\n"
     "\n"
-    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each step. */\n"
+    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each step. A step without a\n"
+    " * finite value has no min, no max (null) and no ridge. */\n"
     "function ridgeSvg(h, width, height, chosen) {\n"
     "  const n = h.steps.length, per = h.bins.length / n, left = 10, right = 58, top = 46, bottom = 24;\n"
     "  const w = width - left - right, depth = height - top - bottom;\n"
-    "  let lo = Math.min(...h.min), hi = Math.max(...h.max), peak = 0;\n"
+    "  const there = h.steps.map((_, k) => k).filter(k => h.min[k] !== null);\n"
+    "  let lo = there.length ? Math.min(...there.map(k => h.min[k])) : 0, hi = there.length ? Math.max(...there.map(k => h.max[k])) : 0;\n"
     "  if (!(hi > lo)) { lo -= 0.5; hi += 0.5; }\n"
     "  const density = (k, i) => h.bins[k * per + i] / Math.max(1e-30, (h.max[k] - h.min[k]) / per || (hi - lo) / per);\n"
-    "  const tops = h.steps.map((_, k) => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); return t; });\n"
-    "  peak = [...tops].sort((a, b) => a - b)[Math.floor((n - 1) * 0.9)] || 1;\n"
+    "  const tops = there.map(k => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); return t; });\n"
+    "  const peak = tops.sort((a, b) => a - b)[Math.floor((tops.length - 1) * 0.9)] || 1;\n"
     "  const sx = v => left + (v - lo) / (hi - lo) * w;\n"
     "  let s = '<svg width=\"' + width + '\" height=\"' + height + '\" viewBox=\"0 0 ' + width + ' ' + height + '\" aria-hidden=\"true\">';\n"
-    "  for (const v of ticks(lo, hi, w / 70)) s += '<path class=\"frame\" d=\"M' + sx(v).toFixed(1) + ' ' + (height - bottom) +\n"
-    "    'v4\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) + '\" y=\"' + (height - 6) + '\" text-anchor=\"middle\">' + short(v) + '</text>';\n"
+    "  const columns = ticks(lo, hi, w / 70), says = tickTexts(columns, short);\n"
+    "  columns.forEach((v, i) => {\n"
+    "    s += '<path class=\"frame\" d=\"M' + sx(v).toFixed(1) + ' ' + (height - bottom) + 'v4\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) +\n"
+    "      '\" y=\"' + (height - 6) + '\" text-anchor=\"middle\">' + says[i] + '</text>';\n"
+    "  });\n"
     "  s += `<path class=\"frame\" d=\"M${left} ${height - bottom}h${w}\"/>`;\n"
     "  s += `<text class=\"tick\" x=\"${left + w + 8}\" y=\"${top - 14}\">step</text>`;\n"
     "  for (let k = 0; k < n; k++) {\n"
-    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - lo) / per;\n"
+    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - lo) / per;\n",
     "    let d = 'M' + sx(lo).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(a).toFixed(1);\n"
     "    for (let i = 0; i < per; i++)\n"
     "      d += 'L' + sx(a + (b - a) * (i + 0.5) / per).toFixed(1) + ' ' + (base - Math.min(1.15, density(k, i) / peak) * 38).toFixed(1);\n"
     "    d += 'L' + sx(b).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(hi).toFixed(1);\n"
     "    const on = k === chosen;\n"
-    "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / n).toFixed(2) +\n"
+    "    if (h.min[k] !== null) s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / n).toFixed(2) +\n"
     "      '\" stroke=\"var(--card)\" stroke-width=\"' + (on ? 1.6 : 0.8) + '\"/>';\n"
     "    if (k === n - 1 || k === 0 || on)\n"
     "      s += `<text class=\"tick\" x=\"${left + w + 8}\" y=\"${(base + 4).toFixed(1)}\">${count(h.steps[k]).trim()}</text>`;\n"
@@ -10474,7 +10542,7 @@ static const char *const tp__report_tail[] = {
     "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? of[op[3][0]] : null;\n"
     "    const id = inside ? (open.has(key) ? key + '/' : key) : lone ? lone.id : op[0];\n"
     "    if (!boxes.has(id)) {\n"
-    "      const title = inside ? key : op[0];\n",
+    "      const title = inside ? key : op[0];\n"
     "      boxes.set(id, { id, scope: inside ? key : '', title, ops: [], lone: !inside, deep: new Set(), parameters: 0, weights: [] });\n"
     "    }\n"
     "    const b = boxes.get(id);\n"
@@ -10527,7 +10595,7 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* A frame around the boxes of each open scope that has several: {scope, boxes, inner}. */\n"
     "function framesOf(boxes, open) {\n"
-    "  const frames = [];\n"
+    "  const frames = [];\n",
     "  for (const scope of open) {\n"
     "    const inside = boxes.filter(b => b.scope === scope || b.scope.startsWith(scope + '/'));\n"
     "    if (inside.length > 1) frames.push({ scope, boxes: inside, inner: [] });\n"
@@ -10553,7 +10621,7 @@ static const char *const tp__report_tail[] = {
     "  const parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, b.scope.lastIndexOf('/')) : '';\n"
     "  const closes = b.deep.size ? '' : b.id.endsWith('/') ? b.scope : parent;\n"
     "  b.target = b.deep.size ? b.scope : frames.some(f => f.scope === closes) ? '' : closes; /* what a click opens or closes */\n"
-    "  const title = textWidth(b.name, 12, true) + (b.target ? 42 : 24);\n",
+    "  const title = textWidth(b.name, 12, true) + (b.target ? 42 : 24);\n"
     "  b.w = Math.ceil(Math.min(340, Math.max(84, title, ...b.lines.map(l => textWidth(l, 11) + 24))));\n"
     "  b.h = 30 + 14 * b.lines.length;\n"
     "}\n"
@@ -10592,7 +10660,7 @@ static const char *const tp__report_tail[] = {
     "  for (const e of edges) {\n"
     "    const a = rank.get(e.from), z = rank.get(e.to);\n"
     "    e.way = [e.from];\n"
-    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) {\n"
+    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) {\n",
     "      const d = { w: 26, h: 0, passes: true, up: [e.way[e.way.length - 1]], frame: nearFrame([e.from, e.to]) };\n"
     "      place(d, r);\n"
     "      e.way.push(d);\n"
@@ -10630,7 +10698,7 @@ static const char *const tp__report_tail[] = {
     "    f.w = Math.max(...all.map(b => b.x + b.w / 2)) + f.beside - f.x;\n"
     "    f.y = Math.min(...all.map(b => b.y)) - f.above;\n"
     "    f.h = Math.max(...all.map(b => b.y + b.h)) + f.below - f.y;\n"
-    "  }\n",
+    "  }\n"
     "  const all = rows.flat(), least = Math.min(...all.map(b => b.x - b.w / 2), ...frames.map(f => f.x));\n"
     "  for (const b of all) b.x += 8 - least;\n"
     "  for (const f of frames) f.x += 8 - least;\n"
@@ -10668,7 +10736,7 @@ static const char *const tp__report_tail[] = {
     "    const line = told.get(e.from).add(e.shape).size;\n"
     "    labels += `<text class=\"tick over\" x=\"${(e.from.x + 7).toFixed(1)}\" ` +\n"
     "      `y=\"${(e.from.y + e.from.h + 2 + 12 * line).toFixed(1)}\">${escapeText(e.shape)}</text>`;\n"
-    "  }\n"
+    "  }\n",
     "  return s + labels;\n"
     "}\n"
     "function buttonOf(scope, opens) {\n"
@@ -10692,7 +10760,7 @@ static const char *const tp__report_tail[] = {
     "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' || all.length === 1);\n"
     "  const { frames, size } = layoutFrames(parts, open), width = Math.ceil(size.width), height = Math.ceil(size.height);\n"
     "  let s = `<svg width=\"${width}\" height=\"${height}\" viewBox=\"0 0 ${width} ${height}\" role=\"group\" ` +\n"
-    "    `aria-label=\"The model: ${parts.boxes.length} boxes\"><defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" ` +\n",
+    "    `aria-label=\"The model: ${parts.boxes.length} boxes\"><defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" ` +\n"
     "    'markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n"
     "  for (const f of frames) {\n"
     "    const up = frames.filter(g => g.inner.includes(f)).pop(), name = up ? f.scope.slice(up.scope.length + 1) : f.scope;\n"
@@ -10706,13 +10774,14 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* ---- the time of a step -------------------------------------------------------------------------------------------- */\n"
     "\n"
-    "/* A tree by scope: {name, path, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In order, only\n"
-    " * neighbours of one scope are one; merged, all of a scope are. */\n"
+    "/* A tree by scope: {name, path, key, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In order, only\n"
+    " * neighbours of one scope are one, so that a path may be there twice, and the key has the first kernel's number; merged, all of a\n"
+    " * scope are. */\n"
     "function flameTree(kernels, column, merged) {\n"
-    "  const root = { name: 'step', path: '', value: 0, kids: [] };\n"
-    "  for (const k of kernels) {\n"
+    "  const root = { name: 'step', path: '', key: '', value: 0, kids: [] };\n"
+    "  kernels.forEach((k, number) => {\n"
     "    const value = k[column];\n"
-    "    if (!(value > 0)) continue;\n"
+    "    if (!(value > 0)) return;\n"
     "    const parts = (k[1] || k[0]).split('/').filter(Boolean);\n"
     "    let at = root;\n"
     "    root.value += value;\n"
@@ -10720,17 +10789,18 @@ static const char *const tp__report_tail[] = {
     "      const leaf = i === parts.length - 1;\n"
     "      let kid = merged ? at.kids.find(x => x.name === part && !x.leaf === !leaf) : at.kids[at.kids.length - 1];\n"
     "      if (!kid || kid.name !== part || !kid.leaf !== !leaf) {\n"
-    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, value: 0, kids: [], leaf: leaf ? k : null };\n"
+    "        const key = at.key + '/' + part + (merged ? '' : '#' + number);\n"
+    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, key, value: 0, kids: [], leaf: leaf ? k : null };\n"
     "        at.kids.push(kid);\n"
     "      }\n"
     "      kid.value += value;\n"
     "      at = kid;\n"
     "    });\n"
-    "  }\n"
+    "  });\n"
     "  const sort = n => { if (merged) n.kids.sort((a, b) => b.value - a.value); n.kids.forEach(sort); };\n"
     "  sort(root);\n"
     "  return root;\n"
-    "}\n"
+    "}\n",
     "/* Blue where values are computed, orange where their gradients are, grey-green for the rest: updates, feeds, hooks. */\n"
     "function colourOfBlock(n) {\n"
     "  let k = n, h = 0;\n"
@@ -10768,7 +10838,7 @@ static const char *const tp__report_tail[] = {
     "    s += '</g>';\n"
     "  });\n"
     "  return { svg: s + '</svg>', blocks };\n"
-    "}\n",
+    "}\n"
     "function kernelTable(kernels, column, total, top) {\n"
     "  const by = new Map();\n"
     "  for (const k of kernels) {\n"
@@ -10790,7 +10860,7 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* ---- the page ------------------------------------------------------------------------------------------------------ */\n"
     "\n"
-    "const COLOURS = 8, FEW = 40, page = { data: null, runs: [], charts: [], state: null };\n"
+    "const COLOURS = 8, FEW = 40, page = { data: null, runs: [], charts: [], state: null, zoomed: '' };\n"
     "function byId(id) { return document.getElementById(id); }\n"
     "function keyOfState() { return 'tp:' + location.pathname; }\n"
     "function loadState() {\n"
@@ -10798,7 +10868,7 @@ static const char *const tp__report_tail[] = {
     "    theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, focus: '' };\n"
     "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { return fresh; }\n"
     "}\n"
-    "function saveState() {\n"
+    "function saveState() {\n",
     "  const s = page.state, at = document.activeElement, plot = at && at.dataset && at.dataset.plot;\n"
     "  s.scroll = window.scrollY;\n"
     "  s.focus = plot !== undefined && plot !== null ? 'plot:' + page.charts[plot].name : at && at.id || '';\n"
@@ -10833,7 +10903,7 @@ static const char *const tp__report_tail[] = {
     "  bar.setAttribute('aria-valuenow', Math.round(100 * share));\n"
     "  const say = ['epoch ' + p.epoch + (p.max_epoch ? ' of ' + p.max_epoch : ''), 'step ' + p.global_step];\n"
     "  if (p.total_steps > 0) say.push((100 * share).toFixed(share < 1 ? 1 : 0) + ' %');\n"
-    "  if (running && p.steps_per_second > 0) say.push(short(p.steps_per_second) + ' steps/s');\n",
+    "  if (running && p.steps_per_second > 0) say.push(short(p.steps_per_second) + ' steps/s');\n"
     "  say.push((lost ? 'ran for ' : running ? 'running for ' : 'took ') + span(p.elapsed + (running && !lost ? age : 0)));\n"
     "  if (running && !lost && p.eta - age >= 0.5) say.push('about ' + span(p.eta - age) + ' left');\n"
     "  byId('progress').textContent = say.map(x => x.replace(/ /g, '\\u00a0')).concat(d.note || []).join(' \302\267 ');\n"
@@ -10858,7 +10928,7 @@ static const char *const tp__report_tail[] = {
     "    const w = Number(page.state.smooth);\n"
     "    const smoothed = w > 0 && c.y.length >= FEW; /* of few points each is shown, as it is */\n"
     "    if (smoothed && c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; }\n"
-    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, total: c.total });\n"
+    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, total: c.total, per: r.per });\n"
     "  });\n"
     "  return out;\n"
     "}\n"
@@ -10869,6 +10939,18 @@ static const char *const tp__report_tail[] = {
     "      `<span class=\"key\" style=\"background:${colourOf(i)}\"></span>${name}</label>${r.added ? drop : ''}`;\n"
     "  };\n"
     "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map(label).join(' ');\n"
+    "  showAxis();\n"
+    "}\n",
+    "/* The steps of an epoch, if all runs that are shown have the same; 0: there is no axis of epochs for all of them. */\n"
+    "function stepsPerEpoch() {\n"
+    "  const all = new Set(page.runs.filter(r => !page.state.hidden.includes(r.name)).map(r => r.per || 0));\n"
+    "  return all.size === 1 ? [...all][0] : 0;\n"
+    "}\n"
+    "function showAxis() {\n"
+    "  const off = !stepsPerEpoch();\n"
+    "  byId('axis').disabled = off;\n"
+    "  byId('axis').value = off ? 'step' : page.state.axis;\n"
+    "  byId('axis-label').setAttribute('title', off ? 'The runs have epochs of different lengths, or do not tell how long they are' : '');\n"
     "}\n"
     "function matches(name) {\n"
     "  const f = page.state.filter.trim().toLowerCase();\n"
@@ -10904,7 +10986,7 @@ static const char *const tp__report_tail[] = {
     "  byId('charts').innerHTML = html || `<p class=\"soft\">${namesOf().length ? 'No curve has such a name.' : 'No number was reported yet: most come with the end of an epoch.'}</p>`;\n"
     "  byId('unzoom').hidden = !page.state.zoom;\n"
     "  watch();\n"
-    "}\n",
+    "}\n"
     "/* A chart is drawn when it comes into view, so that 200 of them cost no more than those that are seen. */\n"
     "function watch() {\n"
     "  if (page.watcher) page.watcher.disconnect();\n"
@@ -10923,19 +11005,18 @@ static const char *const tp__report_tail[] = {
     "}\n"
     "function viewOf(el) {\n"
     "  const s = page.state;\n"
-    "  const per = s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1;\n"
+    "  const per = s.axis === 'epoch' ? stepsPerEpoch() || 1 : 1;\n"
     "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: s.trim, zoom: s.zoom, per };\n"
     "}\n"
     "function drawPlot(el) {\n"
     "  const chart = page.charts[el.dataset.plot], curves = curvesFor(chart.name), view = viewOf(el);\n"
     "  chart.curves = curves;\n"
     "  chart.layout = layoutChart(curves, view);\n"
-    "  chart.per = page.data.progress.steps_per_epoch || 1;\n"
     "  el.innerHTML = chartSvg(curves, view);\n"
-    "  el.stale = false;\n"
+    "  el.stale = false;\n",
     "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: c.y[c.y.length - 1] }));\n"
     "  const c = curves[0], thin = c && c.total > c.y.length ? ` \302\267 ${count(c.y.length).trim()} of ${count(c.total).trim()} points` : '';\n"
-    "  chart.rest = underText(last, chart.per, six, 'last ', thin);\n"
+    "  chart.rest = underText(last, six, 'last ', thin);\n"
     "  readOf(el).innerHTML = chart.rest;\n"
     "  const newest = last.length ? `, last value ${full(last[0].value)} at step ${last[0].step}` : '';\n"
     "  el.setAttribute('aria-label', chart.name + newest + '. Arrow keys read it, plus and minus zoom.');\n"
@@ -10956,7 +11037,7 @@ static const char *const tp__report_tail[] = {
     "      `fill=\"${p.curve.colour}\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>`;\n"
     "  }\n"
     "  g.innerHTML = s;\n"
-    "  readOf(el).innerHTML = underText(points, chart.per, full, '', '');\n"
+    "  readOf(el).innerHTML = underText(points, full, '', '');\n"
     "}\n"
     "function zoomTo(a, b) {\n"
     "  page.state.zoom = a === null ? null : [Math.min(a, b), Math.max(a, b)];\n"
@@ -10979,7 +11060,7 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* -- the other sections */\n"
     "function showRidges() {\n"
-    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => {\n",
+    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => {\n"
     "    const name = escapeText(h.name), say = `${name}: its histogram at ${h.steps.length} steps. Arrow keys choose one.`;\n"
     "    return `<div class=\"card\"><h3>${name}</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" ` +\n"
     "      `data-ridge=\"${i}\" aria-label=\"${say}\"></div><div class=\"read\" aria-live=\"polite\"></div></div>`;\n"
@@ -10993,13 +11074,13 @@ static const char *const tp__report_tail[] = {
     "  el.innerHTML = ridgeSvg(h, Math.max(220, el.clientWidth), 250, chosen);\n"
     "  const k = chosen < 0 ? h.steps.length - 1 : chosen;\n"
     "  readOf(el).innerHTML = `<span class=\"line\"><span>${chosen < 0 ? 'last ' : ''}step <b>${h.steps[k]}</b></span>` +\n"
-    "    `<span>from <b>${short(h.min[k])}</b> to <b>${short(h.max[k])}</b></span></span>`;\n"
+    "    `<span>${h.min[k] === null ? 'no finite value' : `from <b>${short(h.min[k])}</b> to <b>${short(h.max[k])}</b>`}</span></span>`;\n"
     "}\n"
     "function showImages() {\n"
     "  byId('pictures').innerHTML = page.data.images.map((im, i) => {\n"
     "    const k = im.shots.length - 1, name = escapeText(im.name);\n"
     "    const slider = `<input type=\"range\" min=\"0\" max=\"${k}\" value=\"${k}\" data-image=\"${i}\" aria-label=\"Step of ${name}\">`;\n"
-    "    return `<figure class=\"card\"><div class=\"row\"><h3>${name}</h3></div><div class=\"pictures\"></div>` +\n"
+    "    return `<figure class=\"card\"><div class=\"row\"><h3>${name}</h3></div><div class=\"pictures\"></div>` +\n",
     "      `<figcaption class=\"row small soft\">${k > 0 ? slider : ''}<span></span></figcaption></figure>`;\n"
     "  }).join('');\n"
     "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - 1));\n"
@@ -11031,7 +11112,7 @@ static const char *const tp__report_tail[] = {
     "  const say = column === 4 ? nanos : v => count(v) + 'B';\n"
     "  const root = flameTree(t.kernels, column, s.merged);\n"
     "  let at = root;\n"
-    "  for (const part of (page.zoomed || '').split('/').filter(Boolean)) at = at.kids.find(k => k.name === part) || at;\n"
+    "  for (let next = root; next; next = at.kids.find(k => !k.leaf && (page.zoomed + '/').startsWith(k.key + '/'))) at = next;\n"
     "  const made = flameSvg(at, Math.max(220, host.clientWidth - 24), root.value, say);\n"
     "  page.blocks = made.blocks;\n"
     "  page.flameTotal = root.value;\n"
@@ -11039,7 +11120,7 @@ static const char *const tp__report_tail[] = {
     "  host.innerHTML = made.svg;\n"
     "  byId('flame-up').hidden = at === root;\n"
     "  byId('flame-read').innerHTML = `The faster of two steps, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n"
-    "    'parts. They were measured kernel by kernel, so that they are slower than others. ' + ['<br>', ...[['214 55%', 'values'], ['18 58%', 'gradients'],\n",
+    "    'parts. They were measured kernel by kernel, so that they are slower than others. ' + ['<br>', ...[['214 55%', 'values'], ['18 58%', 'gradients'],\n"
     "    ['160 20%', 'updates and the rest']].map(c => `<span class=\"key\" style=\"background:hsl(${c[0]} calc(var(--flame) + 3%))\"></span>${c[1]} &nbsp; `)].join('');\n"
     "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n"
     "  const pressed = { 'by-time': column === 4, 'by-bytes': column === 5, merged: s.merged, ordered: !s.merged };\n"
@@ -11060,7 +11141,7 @@ static const char *const tp__report_tail[] = {
     "\n"
     "/* -- what the reader does */\n"
     "function listen() {\n"
-    "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n"
+    "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n",
     "  let busy = 0, drag = null;\n"
     "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id === 'filter');\n"
     "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove'])\n"
@@ -11083,6 +11164,7 @@ static const char *const tp__report_tail[] = {
     "  on('runs', 'change', e => {\n"
     "    const r = page.runs[e.target.dataset.run];\n"
     "    s.hidden = e.target.checked ? s.hidden.filter(n => n !== r.name) : s.hidden.concat(r.name);\n"
+    "    showAxis();\n"
     "    redraw();\n"
     "  });\n"
     "  on('runs', 'click', e => {\n"
@@ -11103,7 +11185,7 @@ static const char *const tp__report_tail[] = {
     "    const i = e.target.dataset && e.target.dataset.wide;\n"
     "    if (i === undefined) return;\n"
     "    const name = page.charts[i].name;\n"
-    "    s.wide = s.wide.includes(name) ? s.wide.filter(n => n !== name) : s.wide.concat(name);\n",
+    "    s.wide = s.wide.includes(name) ? s.wide.filter(n => n !== name) : s.wide.concat(name);\n"
     "    const wide = s.wide.includes(name), card = e.target.closest('.card');\n"
     "    card.classList.toggle('wide', wide);\n"
     "    e.target.textContent = wide ? '\342\210\222' : '\342\244\242';\n"
@@ -11132,7 +11214,7 @@ static const char *const tp__report_tail[] = {
     "    drag = null;\n"
     "  });\n"
     "  document.addEventListener('pointercancel', () => { drag = null; });\n"
-    "  on('charts', 'dblclick', e => { if (plotOf(e)) zoomTo(null); });\n"
+    "  on('charts', 'dblclick', e => { if (plotOf(e)) zoomTo(null); });\n",
     "  byId('charts').addEventListener('pointerleave', e => {\n"
     "    if (!e.target.dataset || e.target.dataset.plot === undefined) return;\n"
     "    e.target.querySelectorAll('.cursor').forEach(g => { g.innerHTML = ''; });\n"
@@ -11177,12 +11259,12 @@ static const char *const tp__report_tail[] = {
     "    if (!g) return false;\n"
     "    const n = page.blocks[g.dataset.block].n;\n"
     "    if (n.leaf) { readBlock(g.dataset.block); return true; }\n"
-    "    page.zoomed = n.path;\n"
+    "    page.zoomed = n.key;\n"
     "    showFlame();\n"
     "    if (e.type === 'keydown') focusOn(byId('flame').querySelector('[data-block]'));\n"
     "    return true;\n"
     "  });\n"
-    "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n",
+    "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n"
     "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => {\n"
     "    const g = e.target.closest('[data-block]');\n"
     "    if (g) readBlock(g.dataset.block);\n"
@@ -11215,14 +11297,15 @@ static const char *const tp__report_tail[] = {
     "  for (let i = 2; taken.has(run.name); i++) run.name = base + ' ' + i;\n"
     "  page.runs.push(run);\n"
     "}\n"
-    "function addFiles(files) {\n"
+    "function addFiles(files) {\n",
+    "  byId('not-added').textContent = '';\n"
     "  for (const f of files) f.text().then(text => {\n"
     "    const run = runOfFile(f.name, text);\n"
     "    run.added = true;\n"
     "    addRun(run);\n"
     "    const plain = y => [...y].map(v => Number.isFinite(v) ? v : String(v));\n"
     "    const curves = run.curves.map(c => ({ name: c.name, total: c.total, x: [...c.x], y: plain(c.y) }));\n"
-    "    page.state.added.push({ name: run.name, curves });\n"
+    "    page.state.added.push({ name: run.name, per: run.per, curves });\n"
     "    if (!saveState()) { /* too large to outlive a reload */\n"
     "      page.state.added.pop();\n"
     "      page.state.follow = false;\n"
@@ -11230,12 +11313,12 @@ static const char *const tp__report_tail[] = {
     "    }\n"
     "    showRuns();\n"
     "    showCharts();\n"
-    "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; });\n"
+    "  }).catch(e => { byId('not-added').textContent += f.name + ' is no report.html and no stats.json: ' + e.message + ' '; });\n"
     "}\n"
     "\n"
     "/* -- following a training: load the file again, when nobody is looking closely */\n"
     "function follow() {\n"
-    "  const wait = () => Math.max(2, page.data.every) * 1000;\n"
+    "  const wait = () => Math.min(2147483, Math.max(2, page.data.every)) * 1000; /* setTimeout takes more than 2^31 ms for none */\n"
     "  const again = () => {\n"
     "    if (page.data.status !== 'running') return;\n"
     "    if (!page.state.follow || document.hidden || page.isBusy()) { setTimeout(again, 1000); return; }\n"
@@ -11250,10 +11333,10 @@ static const char *const tp__report_tail[] = {
     "  page.state = loadState();\n"
     "  const s = page.state;\n"
     "  page.runs = [];\n"
-    "  for (const r of d.runs) addRun({ name: r.name, curves: curvesOf(r.scalars) });\n"
+    "  d.runs.forEach((r, i) => addRun({ name: r.name, per: (i ? r : d.progress).steps_per_epoch, curves: curvesOf(r.scalars) }));\n"
     "  for (const a of s.added) {\n"
     "    const curves = a.curves.map(c => ({ name: c.name, total: c.total, x: c.x, y: c.y.map(Number) }));\n"
-    "    addRun({ name: a.name, added: true, curves });\n"
+    "    addRun({ name: a.name, per: a.per, added: true, curves });\n"
     "  }\n"
     "  setTheme();\n"
     "  byId('title').textContent = d.runs[0].name;\n"
@@ -11262,7 +11345,6 @@ static const char *const tp__report_tail[] = {
     "  byId('smoothed').textContent = Number(s.smooth).toFixed(2);\n"
     "  byId('log').checked = s.log;\n"
     "  byId('trim').checked = s.trim;\n"
-    "  byId('axis').value = s.axis;\n"
     "  byId('follow').hidden = d.status !== 'running';\n"
     "  byId('follow').setAttribute('aria-pressed', s.follow);\n"
     "  byId('foot').textContent = d.foot;\n"
@@ -11273,7 +11355,7 @@ static const char *const tp__report_tail[] = {
     "  for (const x of sections) byId(x[0]).hidden = !x[2];\n"
     "  showProgress();\n"
     "  listen();\n"
-    "  showRuns();\n",
+    "  showRuns();\n"
     "  showCharts();\n"
     "  const rest = () => { /* the curves first: what stands below them can wait for the first picture */\n"
     "    if (d.histograms.length) showRidges();\n"
@@ -11305,7 +11387,7 @@ enum {
     TP__REPORT_SHOTS = 8,       /* largest number of steps whose images are kept, per tag; must be even */
     TP__REPORT_PICTURES = 8,    /* largest number of images that are kept of a batch */
     TP__REPORT_SIDE = 256,      /* largest side of an image in pixels */
-    TP__REPORT_POINTS = 400000, /* largest number of points of all curves together */
+    TP__REPORT_POINTS = 400000, /* number of points of a run, which its curves share */
     TP__REPORT_KERNELS = 8000,
     /* number of traced runs; the fastest is shown, because other programs may have slowed down the others */
     TP__REPORT_TRACED = 2,
@@ -11317,8 +11399,8 @@ enum {
 /* The summary of a tag at one step: a histogram's range and counts, or PNG images, each after its size. */
 typedef struct tp__report_entry {
     int64_t step;
-    double min, max;
-    float bin[TP__REPORT_BINS];
+    double min, max; /* of the finite values; 0 where there are none, so that all bins are 0 */
+    double bin[TP__REPORT_BINS];
     tp_buf png;
 } tp__report_entry;
 
@@ -11359,6 +11441,7 @@ typedef struct tp__report {
 
 static void tp__report_text(tp_buf *b, const char *s, size_t n)
 {
+    const size_t begin = b->len;
     tp_buf_put(b, "\"", 1);
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)s[i];
@@ -11367,6 +11450,7 @@ static void tp__report_text(tp_buf *b, const char *s, size_t n)
         else tp_buf_put(b, s + i, 1);
     }
     tp_buf_put(b, "\"", 1);
+    if (!b->failed) tp__mend_utf8(b->data + begin, b->len - begin);
 }
 
 static void tp__report_string(tp_buf *b, const char *s) { tp__report_text(b, s, strlen(s)); }
@@ -11512,6 +11596,20 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
     tp_buf_free(&values);
 }
 
+/* The steps of an epoch, as the records of a stats.json have them; 0: they do not say, or the epochs differ. */
+static int64_t tp__report_epoch_steps(const tp_stat_entry *e, int n)
+{
+    double steps = 0; /* a double, as products of numbers from a file may overflow */
+    for (int i = 0; i < n; i++)
+        if (e[i].epoch_num > 0 && (double)(e[i].global_step / e[i].epoch_num) > steps)
+            steps = (double)(e[i].global_step / e[i].epoch_num);
+    for (int i = 0; i < n; i++) {
+        const double epoch = (double)e[i].epoch_num, step = (double)e[i].global_step;
+        if (!(epoch >= 0 && step <= steps * epoch && step > steps * (epoch - 1))) return 0;
+    }
+    return (int64_t)steps;
+}
+
 /* The last component of a path: the name of the training on the page. */
 static const char *tp__report_name(const char *dir)
 {
@@ -11535,11 +11633,12 @@ static tp_status tp__report_others(tp__report *r)
             s.is_int = false;
             st = tp__history_add(m, entry[k].name, &s);
         }
+        const int64_t epoch_steps = tp__report_epoch_steps(entry, n);
         tp_free(entry);
         if (st == TP_OK) {
             tp_buf_printf(&r->other_runs, ",\n{\"name\":");
             tp__report_string(&r->other_runs, tp__report_name(r->other_dirs[i]));
-            tp_buf_printf(&r->other_runs, ",\"scalars\":");
+            tp_buf_printf(&r->other_runs, ",\"steps_per_epoch\":%lld,\"scalars\":", (long long)epoch_steps);
             tp__report_scalars(r, &r->other_runs, m);
             tp_buf_printf(&r->other_runs, "}");
         } else if (st != TP_ERR_NOMEM) {
@@ -11613,7 +11712,7 @@ static tp__report_entry *tp__report_place(tp__report *r, tp__report_track *t)
     t->newest = t->seen++ % t->stride != 0;
     tp__report_entry *e = &t->entry[t->n++];
     memset(e, 0, sizeof *e);
-    e->step = r->cb->train->global_step;
+    e->step = tp__step_of(r->cb);
     return e;
 }
 
@@ -11621,20 +11720,27 @@ static void tp__report_histogram(tp__report_entry *e, const tp_tensor *x)
 {
     const int64_t n = tp_tensor_size(x);
     bool found_finite = false;
-    for (int64_t i = 0; i < n; i++) {
-        const double v = tp_tensor_get(x, i);
-        if (!tp__finite(v)) continue;
-        if (!found_finite || v < e->min) e->min = v;
-        if (!found_finite || v > e->max) e->max = v;
-        found_finite = true;
+    double block[TP__BLOCK];
+    for (int64_t i = 0; i < n; i += TP__BLOCK) {
+        const int m = tp__tensor_doubles(x, i, block);
+        for (int k = 0; k < m; k++) {
+            const double v = block[k];
+            if (!tp__finite(v)) continue;
+            if (!found_finite || v < e->min) e->min = v;
+            if (!found_finite || v > e->max) e->max = v;
+            found_finite = true;
+        }
     }
     const int bins = TP__REPORT_BINS;
     const double width = e->max / bins - e->min / bins; /* divide first: max - min may overflow */
-    for (int64_t i = 0; i < n; i++) {
-        const double v = tp_tensor_get(x, i);
-        if (!tp__finite(v)) continue;
-        const double at = width > 0 ? v / width - e->min / width : bins / 2;
-        e->bin[at >= bins ? bins - 1 : at > 0 ? (int)at : 0] += 1;
+    for (int64_t i = 0; i < n; i += TP__BLOCK) {
+        const int m = tp__tensor_doubles(x, i, block);
+        for (int k = 0; k < m; k++) {
+            const double v = block[k];
+            if (!tp__finite(v)) continue;
+            const double at = width > 0 ? v / width - e->min / width : bins / 2;
+            e->bin[at >= bins ? bins - 1 : at > 0 ? (int)at : 0] += 1;
+        }
     }
 }
 
@@ -11678,19 +11784,38 @@ static tp_status tp__report_images(tp_buf *png, const tp_tensor *x)
     return st;
 }
 
-/* While all images together are too large, the tag with the most images loses its oldest entry. */
+/* The entry of a track that is missed least: neither the first nor the newest, and with the nearest neighbours. Of two such entries
+ * it is the first. */
+static int tp__report_missed_least(const tp__report_track *t)
+{
+    int least = 0;
+    uint64_t shortest = 0;
+    for (int i = 1; i < t->n - 1; i++) {
+        const uint64_t gap = (uint64_t)t->entry[i + 1].step - (uint64_t)t->entry[i - 1].step;
+        if (least && gap >= shortest) continue;
+        least = i;
+        shortest = gap;
+    }
+    return least;
+}
+
+/* While all images together are too large, the tag with the most steps loses one of them; of two such tags, the one that begins
+ * earlier. The newest of each tag stays, whatever its size. */
 static void tp__report_limit_images(tp__report *r)
 {
     while (r->image_bytes > TP__REPORT_IMAGE_BYTES) {
         tp__report_track *longest = NULL;
-        for (int i = 0; i < r->n_track; i++)
-            if (r->track[i].kind == TP_SUMMARY_IMAGE && (!longest || r->track[i].n > longest->n))
-                longest = &r->track[i];
-        if (!longest || longest->n == 0) return;
-        tp__report_forget_entry(r, &longest->entry[0]);
-        memmove(longest->entry, longest->entry + 1, (size_t)(longest->n - 1) * sizeof *longest->entry);
+        for (int i = 0; i < r->n_track; i++) {
+            tp__report_track *t = &r->track[i];
+            if (t->kind != TP_SUMMARY_IMAGE || t->n < 2) continue;
+            if (!longest || t->n > longest->n || (t->n == longest->n && t->entry[0].step < longest->entry[0].step))
+                longest = t;
+        }
+        if (!longest) return;
+        const int at = tp__report_missed_least(longest);
+        tp__report_forget_entry(r, &longest->entry[at]);
         longest->n--;
-        if (longest->n == 0) longest->newest = false;
+        memmove(longest->entry + at, longest->entry + at + 1, (size_t)(longest->n - at) * sizeof *longest->entry);
     }
 }
 
@@ -11726,6 +11851,15 @@ static tp_status tp__report_summary(tp_monitor *m, const tp_summary *s)
     return TP_OK;
 }
 
+static bool tp__report_has_values(const tp__report_entry *e)
+{
+    for (int i = 0; i < TP__REPORT_BINS; i++)
+        if (e->bin[i] > 0) return true;
+    return false;
+}
+
+/* Writes [{"name", "steps", "min", "max", "bins"}]: counts as float32 in base64, which is enough to draw them; min and max are null
+ * where no value was finite. */
 static void tp__report_histograms_json(tp__report *r, tp_buf *b)
 {
     int n = 0;
@@ -11740,13 +11874,15 @@ static void tp__report_histograms_json(tp__report *r, tp_buf *b)
         for (int max = 0; max < 2; max++) {
             tp_buf_printf(b, max ? "],\"max\":[" : "],\"min\":[");
             for (int k = 0; k < t->n; k++) {
+                const tp__report_entry *e = &t->entry[k];
                 if (k) tp_buf_put(b, ",", 1);
-                tp__report_number(b, max ? t->entry[k].max : t->entry[k].min);
+                if (tp__report_has_values(e)) tp__report_number(b, max ? e->max : e->min);
+                else tp_buf_printf(b, "null");
             }
         }
         r->scratch.len = 0;
         for (int k = 0; k < t->n; k++)
-            for (int q = 0; q < TP__REPORT_BINS; q++) tp__report_f32(&r->scratch, t->entry[k].bin[q]);
+            for (int q = 0; q < TP__REPORT_BINS; q++) tp__report_f32(&r->scratch, (float)t->entry[k].bin[q]);
         if (r->scratch.failed) b->failed = true;
         tp_buf_printf(b, "],\"bins\":\"");
         tp__base64(b, r->scratch.data, r->scratch.len);
@@ -11785,6 +11921,9 @@ static void tp__report_images_json(tp__report *r, tp_buf *b)
 
 /* -- state in checkpoints: the histograms and images, track after track */
 
+/* A flag beside a track's kind: its counts are double. Checkpoints of older versions have float. */
+enum { TP__REPORT_DOUBLE = 0x100 };
+
 static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     tp__report *r = (tp__report *)cb->user;
@@ -11796,7 +11935,7 @@ static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *
         const tp__report_track *t = &r->track[i];
         tp__report_bytes(&b, strlen(t->tag), 4);
         tp_buf_put(&b, t->tag, strlen(t->tag));
-        tp__report_bytes(&b, (uint64_t)t->kind, 4);
+        tp__report_bytes(&b, (uint64_t)t->kind | TP__REPORT_DOUBLE, 4);
         tp__report_bytes(&b, (uint64_t)t->seen, 8);
         tp__report_bytes(&b, (uint64_t)t->stride, 8);
         tp__report_bytes(&b, t->newest, 4);
@@ -11806,7 +11945,7 @@ static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *
             tp__report_bytes(&b, (uint64_t)e->step, 8);
             tp__report_f64(&b, e->min);
             tp__report_f64(&b, e->max);
-            for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) tp__report_f32(&b, e->bin[q]);
+            for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) tp__report_f64(&b, e->bin[q]);
             tp__report_bytes(&b, e->png.len, 4);
             tp_buf_put(&b, e->png.data, e->png.len);
         }
@@ -11821,7 +11960,7 @@ static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *
 typedef struct tp__report_in {
     const unsigned char *p;
     size_t left;
-    bool bad;
+    bool bad, has_doubles; /* has_doubles: the counts of the track that is read */
 } tp__report_in;
 
 static const unsigned char *tp__report_read(tp__report_in *in, size_t n)
@@ -11847,6 +11986,17 @@ static double tp__report_read_f64(tp__report_in *in)
     memcpy(&v, &bits, sizeof v);
     return tp__finite(v) ? v : 0;
 }
+static double tp__report_read_count(tp__report_in *in)
+{
+    if (in->has_doubles) {
+        const double v = tp__report_read_f64(in);
+        return v > 0 && v < 9e15 ? v : 0;
+    }
+    const uint32_t bits = (uint32_t)tp__report_read_int(in, 4);
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v > 0 && v < 9e15f ? (double)v : 0;
+}
 
 static tp_status tp__report_load_entry(tp__report *r, tp__report_in *in, tp__report_track *t)
 {
@@ -11855,10 +12005,7 @@ static tp_status tp__report_load_entry(tp__report *r, tp__report_in *in, tp__rep
     e->step = (int64_t)tp__report_read_int(in, 8);
     e->min = tp__report_read_f64(in);
     e->max = tp__report_read_f64(in);
-    for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) {
-        const uint32_t bits = (uint32_t)tp__report_read_int(in, 4);
-        memcpy(&e->bin[q], &bits, sizeof bits);
-    }
+    for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) e->bin[q] = tp__report_read_count(in);
     const size_t size = (size_t)tp__report_read_int(in, 4);
     const unsigned char *png = tp__report_read(in, size);
     if (in->bad) return TP_ERR_FORMAT;
@@ -11870,16 +12017,21 @@ static tp_status tp__report_load_entry(tp__report *r, tp__report_in *in, tp__rep
 
 static tp_status tp__report_load_track(tp__report *r, tp__report_in *in)
 {
-    char tag[1024];
     const size_t size = (size_t)tp__report_read_int(in, 4);
-    const unsigned char *text = tp__report_read(in, size);
-    const int kind = (int)tp__report_read_int(in, 4);
-    if (in->bad || size >= sizeof tag || (kind != TP_SUMMARY_HISTOGRAM && kind != TP_SUMMARY_IMAGE))
+    const unsigned char *text = tp__report_read(in, size); /* a tag is as long as the file has bytes, at most */
+    const uint64_t flags = tp__report_read_int(in, 4);
+    const int kind = (int)(flags & 0xff);
+    if (in->bad || (flags & ~(uint64_t)TP__REPORT_DOUBLE) > 0xff ||
+        (kind != TP_SUMMARY_HISTOGRAM && kind != TP_SUMMARY_IMAGE))
         return TP_ERR_FORMAT;
+    char *tag = (char *)tp_malloc(size + 1);
+    if (!tag) return TP_ERR_NOMEM;
     memcpy(tag, text, size);
     tag[size] = 0;
     tp__report_track *t = tp__report_track_of(r, tag, kind);
+    tp_free(tag);
     if (!t) return TP_ERR_NOMEM;
+    in->has_doubles = (flags & TP__REPORT_DOUBLE) != 0;
     t->seen = (int64_t)tp__report_read_int(in, 8);
     t->stride = (int64_t)tp__report_read_int(in, 8);
     const bool newest = tp__report_read_int(in, 4) != 0;
@@ -12325,10 +12477,11 @@ static tp_status tp__report_write(tp_callback *cb, bool over)
     return TP_OK;
 }
 
-/* Whether `seconds` have passed since the last writing. Writing takes at most 0.5% of the time. */
+/* Whether `seconds` have passed since the last writing. Writing takes at most 0.5% of the time. Without setup_graph there is no folder
+ * to write to. */
 static bool tp__report_due(const tp__report *r, double seconds)
 {
-    if (r->off) return false;
+    if (r->off || !r->dir) return false;
     if (r->interval <= 0) return true;
     const double since = tp_time() - r->write_time;
     return since >= seconds && since >= 200 * r->write_seconds;
@@ -12359,6 +12512,7 @@ static tp_status tp__report_before_train(tp_callback *cb)
 static tp_status tp__report_trigger_step(tp_callback *cb)
 {
     tp__report *r = (tp__report *)cb->user;
+    if (!cb->train) return TP_OK;
     if (r->first_done <= 0) {
         r->first_done = tp_time();
         r->step_at_first = cb->train->global_step;
@@ -12407,6 +12561,7 @@ TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d)
     tp__report *r = (tp__report *)m->cb.user;
     r->cb = &m->cb;
     r->interval = d->every_secs > 0 && d->every_secs <= (double)TP_ZERO ? 0 : d->every_secs > 0 ? d->every_secs : 5;
+    if (r->interval > 1e9) r->interval = 1e9; /* JSON has no infinity */
     r->trace_off = d->trace == TP_NO;
     r->n_other = tp__count_names(d->runs);
     r->other_dirs = tp__arena_names(&m->cb.mem_, d->runs, r->n_other);

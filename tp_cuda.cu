@@ -5,7 +5,7 @@
  *                and in train.c: tp_device *gpu = tp_cuda_open(0), given to the session in .devices
  * OPTIONS        TP_NO_NCCL (for nvcc) builds without NCCL and -lnccl: sums over GPUs still work, in the order of the towers
  * HOW IT READS   each op has its kernels, then their launchers, then a line in the table at the end of the section; the
- *                sections are in the order of the op pages of tp_graph.h, which have the formulas.
+ *                op pages of tp_graph.h have the formulas (search there for ">>op" and the name).
  * CONTENTS       >>launch >>device >>nccl >>numbers >>shapes >>elementwise >>matmul >>reductions >>moves >>random >>variables
  *                >>convolution >>normalisation >>rows >>sequences >>images >>table
  *
@@ -3255,10 +3255,9 @@ static void tp__reduce_prod_cuda(const tp_call *k)
 
 /* reduce_prod_grad: one warp per output. Each lane has a contiguous range of the elements. From the products of whole ranges a
  * lane computes the products of all elements before and after its range; then it goes through its range forwards and backwards.
- * The product before each element is kept in dx, or as float in scratch if dx is half precision. */
+ * The product before each element is kept in dx if it is double, else in scratch: a float cannot hold all products of floats. */
 template <class T>
-TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x, const T *dy, T *dx,
-                               tp__real<T> *before_all)
+TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x, const T *dy, T *dx, double *before_all)
 {
     const int lane = (int)threadIdx.x & 31;
     const int64_t warps = (int64_t)gridDim.x * (TP__THREADS / 32), each = (f.n_sum + 31) / 32;
@@ -3275,12 +3274,12 @@ TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x,
         before *= (double)tp__get(dy, o);
         for (int64_t j = from; j < to; j++) {
             const int64_t at = begin + tp__element_at(f, j);
-            before_all[at] = (tp__real<T>)before;
+            before_all[at] = before;
             before *= (double)tp__get(x, at);
         }
         for (int64_t j = to - 1; j >= from; j--) {
             const int64_t at = begin + tp__element_at(f, j);
-            tp__put(dx, at, (tp__real<T>)((double)before_all[at] * after));
+            tp__put(dx, at, (tp__real<T>)(before_all[at] * after));
             after *= (double)tp__get(x, at);
         }
     }
@@ -3290,11 +3289,11 @@ static void tp__reduce_prod_grad_cuda(const tp_call *k)
     const tp__folded f = tp__fold_axes(k);
     TP_REALS(k->in[0].dtype,
              TP_RUN(k, (tp__reduce_prod_back<T>), f.n_out * 32, f, (const T *)k->in[0].data, (const T *)k->in[1].data,
-                    (T *)k->out[0].data, (tp__real<T> *)(sizeof(T) == 2 ? k->scratch : k->out[0].data)););
+                    (T *)k->out[0].data, (double *)(sizeof(T) == 8 ? k->out[0].data : k->scratch)););
 }
 static size_t tp__reduce_prod_grad_scratch(const tp_call *k)
 {
-    return tp__dtype_size(k->in[0].dtype) == 2 ? (size_t)tp__size(&k->in[0]) * sizeof(float) : 0;
+    return k->in[0].dtype == TP_F64 ? 0 : (size_t)tp__size(&k->in[0]) * sizeof(double);
 }
 
 /* ops reduce_all and reduce_any */
@@ -5457,8 +5456,8 @@ template <class R> struct tp__ftrl_one {
     __device__ __forceinline__ void operator()(R g, R &w, R *s) const
     {
         const R sum = s[0] + g * g, half = (R)0.5;
-        const R before = power == half ? sqrt(s[0]) : exp(power * log(s[0]));
-        const R after = power == half ? sqrt(sum) : exp(power * log(sum));
+        const R before = power == half ? sqrt(s[0]) : power == 0 ? 1 : exp(power * log(s[0]));
+        const R after = power == half ? sqrt(sum) : power == 0 ? 1 : exp(power * log(sum));
         s[1] += g + 2 * shrinkage * w - (after - before) / lr * w;
         s[0] = sum;
         w = fabs(s[1]) > l1 ? ((s[1] < 0 ? -l1 : l1) - s[1]) / (after / lr + 2 * l2) : 0;
@@ -8842,7 +8841,7 @@ template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *s
 }
 
 /* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. If any element is NaN, the sum and therefore the whole row
- * is NaN. */
+ * is NaN. Where a label is no class, loss and softmax are 0. */
 enum { TP__SOFTMAX, TP__LOG_SOFTMAX, TP__CROSS_ENTROPY };
 typedef struct tp__softmax_job {
     const void *x;
@@ -8888,15 +8887,16 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
             v[i] = j.function == TP__LOG_SOFTMAX ? d : e;
         }
         z = tp__row_sum(z, s.lanes, shared);
-        if (!in_range) continue;
+        if (row >= s.rows) continue;
         if (j.y) {
             const R scale = 1 / z, l = j.function == TP__LOG_SOFTMAX ? log(z) : (R)0;
 #pragma unroll
-            for (int i = 0; i < N; i++) v[i] = j.function == TP__LOG_SOFTMAX ? v[i] - l : v[i] * scale;
+            for (int i = 0; i < N; i++)
+                v[i] = j.function == TP__LOG_SOFTMAX ? v[i] - l : label < 0 ? (R)0 : v[i] * scale;
             tp__row_store<N, FOURS, T>(s, (T *)j.y + row * s.C, lane, v);
         }
         if (j.function == TP__CROSS_ENTROPY && j.loss && lane == 0)
-            tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
+            tp__put((T *)j.loss, row, label < 0 ? (R)0 : log(z) - (tp__get(x, label) - m));
     }
 }
 
@@ -8909,7 +8909,11 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *x = (const T *)j.x + row * C;
         const int64_t label = j.function == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
-        if (label < 0) continue; /* the condition is the same for all threads of the block */
+        if (label < 0) { /* the condition is the same for all threads of the block */
+            for (int64_t c = t; c < C && j.y; c += TP__THREADS) tp__put((T *)j.y, row * C + c, (R)0);
+            if (j.loss && t == 0) tp__put((T *)j.loss, row, (R)0);
+            continue;
+        }
         R m = -(R)INFINITY, z = 0;
         for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
             R v[8], most = m;
@@ -10904,7 +10908,7 @@ static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x,
 template <class R> __device__ __forceinline__ bool tp__sampler_place(R v, int64_t size, int border, int64_t at[2], R *f)
 {
     const R c = v > 0 ? v : 0, l = v == v ? floor(c) : 0, last = (R)(size - 1);
-    *f = v == v ? c - l : v;
+    *f = v != v ? v : c < (R)INFINITY ? c - l : (R)0;
     at[0] = l < last ? (int64_t)l : size - 1;
     at[1] = at[0] + 1 < size ? at[0] + 1 : size - 1;
     return border == TP_BORDER_REPEAT || !(v < 0 || v > last);

@@ -6,8 +6,9 @@
  *
  * WHAT THIS IS       tp_export_c writes the part of a graph between some inputs and some outputs, with the variables'
  *                    values, as C99 that needs only libm: no malloc, no threads; its memory is one static array whose size the
- *                    file states. It computes what the session computes with its naive loops and the same fusions, so that a
- *                    microcontroller gives the results of the training program. tp_export_onnx writes the same part as an ONNX
+ *                    file states. It computes what the session computes with its naive loops and the same fusions, but for the
+ *                    roundings of sums: sums and means are added in float here, in double there; those of a layer norm the other
+ *                    way round. tp_export_onnx writes the same part as an ONNX
  *                    model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function and a
  *                    checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; tp_export_c supports only float32 values and
@@ -91,9 +92,9 @@ typedef struct tp_export_onnx_desc {
     /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if an op needs it: layer_norm,
      * bilinear_sampler, gather_grad (segment sums) */
     int opset;
-    /* Writes weights of 1,024 bytes or more to a second file, <path>.data, which must stay beside the model: needed above 2 GiB. The
-     * second file is replaced first: after a crash between the two, an older model at this path has the new weights, so export again.
-     * Not for tp_export_onnx_buf. */
+    /* Writes weights of 1,024 bytes or more to a second file, <path>.data, which must stay beside the model: needed above 2 GiB.
+     * Both are complete before the second file is replaced, and then the model: after a crash or an error between these two
+     * renames, an older model at this path has the new weights, so export again. Not for tp_export_onnx_buf. */
     bool external_data;
     /* The inputs may differ in unknown first dimensions, as the nodes and edges of a graph do: each is named "<input>_dim0". Otherwise
      * all are named "batch", from which ONNX Runtime concludes that they are equal. */
@@ -170,14 +171,30 @@ TP_DEF const tp__zero_option *tp__export_zeros(void);
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
+static tp_status tp__export_open(tp_writer **file, const char *path, const tp_buf *b)
+{
+    const tp_status st = tp_writer_open(file, path);
+    return st == TP_OK ? tp_writer_put(*file, b->data, b->len) : st;
+}
+/* If st is TP_OK, replaces one file, or two that belong together; each may be NULL. Both are on the disk before the first one is
+ * renamed, so that a full disk leaves both old files. */
+static tp_status tp__export_close(tp_status st, tp_writer *first, tp_writer *second)
+{
+    tp_writer *file[2] = {first, second};
+    for (int i = 0; i < 2 && first && second && st == TP_OK; i++) {
+        st = tp__writer_flush(file[i]);
+        if (st == TP_OK && tp__os_sync(file[i]->fd) != 0) st = tp__writer_cannot(file[i], "synced to the disk");
+    }
+    for (int i = 0; i < 2; i++)
+        if (st != TP_OK) tp_writer_abort(file[i]);
+        else if (file[i]) st = tp_writer_commit(file[i]);
+    return st;
+}
 static tp_status tp__export_write(const char *path, const tp_buf *b)
 {
     tp_writer *file = NULL;
-    tp_status st = tp_writer_open(&file, path);
-    if (st == TP_OK) st = tp_writer_put(file, b->data, b->len);
-    if (st == TP_OK) st = tp_writer_commit(file);
-    else tp_writer_abort(file);
-    return st;
+    const tp_status st = tp__export_open(&file, path, b);
+    return tp__export_close(st, file, NULL);
 }
 
 /* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
@@ -358,8 +375,34 @@ static void tp__c_float(tp_buf *out, float v)
     else tp_buf_printf(out, "%sf", t); /* the text already has a decimal point or an exponent */
 }
 
-/* Makes a name for C: "conv0/output" becomes "conv0_output". The result differs from the keywords of C and C++, from the other
- * names in the file, and from n earlier names. */
+/* Whether the first n characters of name are a word of the list, which begins and ends with a space. */
+static bool tp__c_listed(const char *list, const char *name, size_t n)
+{
+    for (const char *word = list + 1; *word; word += strcspn(word, " ") + 1)
+        if (strcspn(word, " ") == n && strncmp(word, name, n) == 0) return true;
+    return false;
+}
+/* Whether nothing can have the name in C or in C++: a keyword, also of a newer standard, main, or a macro of the compiler or of the
+ * headers that the file includes. */
+static bool tp__c_keyword(const char *name)
+{
+    static const char keywords[] =
+        " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class "
+        "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype "
+        "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
+        "int long main mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+        "register reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast "
+        "struct switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual union "
+        "unsigned using virtual void volatile wchar_t while xor xor_eq i386 linux unix ";
+    static const char macros[] = " BIG_ENDIAN BYTE_ORDER EXIT_FAILURE EXIT_SUCCESS HUGE HUGE_VAL HUGE_VALF HUGE_VALL "
+                                 "INFINITY LITTLE_ENDIAN MATH_ERREXCEPT MATH_ERRNO MAXFLOAT MB_CUR_MAX NAN "
+                                 "NULL RAND_MAX SNAN SNANF SNANL math_errhandling signgam ";
+    return tp__c_listed(keywords, name, strlen(name)) || tp__c_listed(macros, name, strlen(name)) ||
+           strncmp(name, "M_", 2) == 0 || strncmp(name, "FP_", 3) == 0;
+}
+
+/* Makes a name for C: "conv0/output" becomes "conv0_output". The result differs from the keywords of C and C++ and the
+ * like, from the other names in the file, and from n earlier names. */
 static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char *name, const char (*before)[64], int n)
 {
     size_t k = 0;
@@ -367,21 +410,11 @@ static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char
     if (*name >= '0' && *name <= '9') base[k++] = '_';
     for (; *name && k + 2 < sizeof base; name++) base[k++] = isalnum((unsigned char)*name) ? *name : '_';
     base[k] = 0;
-    static const char *const taken[] = {
-        "memcpy",   "fmodf",  "fabsf",    "powf",      "sqrtf",     "expf",     "logf",     "sinf",     "cosf",
-        "erff",     "tanhf",  "log1pf",   "expm1f",    "floorf",    "ceilf",    "rintf",    "auto",     "break",
-        "case",     "char",   "const",    "else",      "default",   "do",       "double",   "enum",     "extern",
-        "float",    "for",    "goto",     "if",        "inline",    "int",      "long",     "register", "return",
-        "short",    "signed", "sizeof",   "static",    "struct",    "switch",   "typedef",  "union",    "void",
-        "unsigned", "while",  "restrict", "volatile",  "continue",  "alignas",  "alignof",  "and",      "asm",
-        "bitand",   "bitor",  "bool",     "catch",     "class",     "compl",    "concept",  "delete",   "explicit",
-        "export",   "false",  "friend",   "mutable",   "namespace", "new",      "noexcept", "not",      "nullptr",
-        "operator", "or",     "private",  "protected", "public",    "requires", "template", "this",     "throw",
-        "true",     "try",    "typeid",   "typename",  "using",     "virtual",  "xor",      "NAN",      "INFINITY",
-        "NULL"};
+    static const char used[] =
+        " memcpy fmodf fabsf powf sqrtf expf logf sinf cosf erff tanhf log1pf expm1f floorf ceilf rintf ";
     const size_t prefix_length = strlen(w->name);
     bool clash = strncmp(base, w->name, prefix_length) == 0 && (base[prefix_length] == 0 || base[prefix_length] == '_');
-    for (int i = 0; i < TP_COUNT(taken); i++) clash |= strcmp(base, taken[i]) == 0;
+    clash = clash || tp__c_keyword(base) || tp__c_listed(used, base, strlen(base));
     if (clash) snprintf(base + k, sizeof base - k, "_");
     snprintf(out, size, "%s", base);
     for (int i = 0, tries = 1; i < n; i++)
@@ -1105,7 +1138,8 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
         tp__c_name(w, param[i], sizeof param[i], tp_node_name(i < p->n_feed ? p->feed[i] : p->fetch[i - p->n_feed]),
                    (const char(*)[64])param, i);
     for (int i = 0; i < p->n_step && st == TP_OK; i++) st = tp__c_step(w, &p->step[i]);
-    tp_buf outputs;
+    tp_buf inputs, outputs;
+    memset(&inputs, 0, sizeof inputs);
     memset(&outputs, 0, sizeof outputs);
     for (int i = 0; i < p->n_fetch && st == TP_OK; i++) {
         if (p->fetch_type[i].dtype != TP_F32)
@@ -1114,6 +1148,12 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
         tp_buf_printf(&outputs, "    memcpy(%s, ", param[p->n_feed + i]);
         if (p->fetch_buffer[i] >= 0) tp__c_pointer(w, &outputs, p->fetch_buffer[i]);
         tp_buf_printf(&outputs, ", %lld * sizeof(float));\n", (long long)tp_shape_size(&p->fetch_type[i].shape));
+    }
+    for (int i = 0; i < p->n_feed && st == TP_OK; i++) {
+        tp_buf_printf(&inputs, "    memcpy(");
+        tp__c_pointer(w, &inputs, p->feed_buffer[i]);
+        tp_buf_printf(&inputs, ", %s, %lld * sizeof(float));\n", param[i],
+                      (long long)tp_shape_size(&p->feed_type[i].shape));
     }
     if (st == TP_OK) {
         tp_buf_printf(out, "/* Written by tp %d.%d. C99 or C++, needs libm; not reentrant.\n *\n", TP_VERSION_MAJOR,
@@ -1133,19 +1173,16 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
         tp_buf_printf(out, ";\n#ifdef __cplusplus\n}\n#endif\n");
         tp__c_prototype(w, out, (const char(*)[64])param);
         tp_buf_printf(out, "\n{\n");
-        for (int i = 0; i < p->n_feed; i++) {
-            tp_buf_printf(out, "    memcpy(");
-            tp__c_pointer(w, out, p->feed_buffer[i]);
-            tp_buf_printf(out, ", %s, %lld * sizeof(float));\n", param[i],
-                          (long long)tp_shape_size(&p->feed_type[i].shape));
-        }
+        if (inputs.data) tp_buf_put(out, inputs.data, inputs.len);
         if (w->body.data) tp_buf_put(out, w->body.data, w->body.len);
         if (outputs.data) tp_buf_put(out, outputs.data, outputs.len);
         tp_buf_printf(out, "}\n");
         if (header) tp__c_header(w, header, (const char(*)[64])param);
-        if (out->failed || w->body.failed || w->constants.failed || outputs.failed || (header && header->failed))
+        if (out->failed || w->body.failed || w->constants.failed || inputs.failed || outputs.failed ||
+            (header && header->failed))
             st = TP_ERR_NOMEM;
     }
+    tp_buf_free(&inputs);
     tp_buf_free(&outputs);
     tp_free(param);
     return st == TP_ERR_NOMEM ? tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C") : st;
@@ -1198,38 +1235,48 @@ static tp_status tp__c_unsized(const tp_node *input)
                    tp_node_name(input), tp_shape_text(&input->shape, text));
 }
 
-/* Whether the first n characters of name are a word of the list, which begins and ends with a space. */
-static bool tp__c_listed(const char *list, const char *name, size_t n)
-{
-    for (const char *word = list + 1; *word; word += strcspn(word, " ") + 1)
-        if (strcspn(word, " ") == n && strncmp(word, name, n) == 0) return true;
-    return false;
-}
-/* Whether a name is a keyword, or main. */
-static bool tp__c_keyword(const char *name)
-{
-    static const char keywords[] =
-        " auto bool break case char const continue default do double else enum extern float for "
-        "goto if inline int long main register restrict return short signed sizeof static "
-        "struct switch typedef union unsigned void volatile while class delete namespace new "
-        "operator private public template this throw try using virtual ";
-    return tp__c_listed(keywords, name, strlen(name));
-}
-/* Whether the headers that the file includes declare the name. */
+/* Whether the headers that the file includes declare the name; in C++ these include <stdlib.h>. */
 static bool tp__c_library(const char *name)
 {
     static const char functions[] =
-        " memccpy memchr memcmp memcpy memmove memset strcat strchr strcmp strcoll strcpy strcspn strdup strerror "
-        "strlen strncat strncmp strncpy strndup strnlen strpbrk strrchr strsep strsignal strspn strstr strtok strtok_r "
-        "strxfrm j0 j1 jn y0 y1 yn gamma signgam ";
-    static const char math[] = /* each also with f and with l behind it */
-        " acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor "
-        "fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf "
-        "nan nearbyint nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn sin sinh sqrt tan "
-        "tanh tgamma trunc ";
+        " basename bcmp bcopy bzero explicit_bzero ffs ffsl ffsll index memccpy memchr memcmp memcpy memfrob memmem "
+        "memmove mempcpy memrchr memset rawmemchr rindex sigabbrev_np sigdescr_np stpcpy stpncpy strcasestr strcat "
+        "strchr strchrnul strcmp strcpy strcspn strdup strdupa strerrordesc_np strerrorname_np strfry strlcat "
+        "strlcpy strlen strncat strncmp strncpy strndup strndupa strnlen strpbrk strrchr strsep strsignal strspn "
+        "strstr strverscmp lgamma_r lgammaf_r lgammal_r fpclassify iscanonical iseqsig isfinite isgreater "
+        "isgreaterequal isless islessequal islessgreater isnormal issignaling issubnormal isunordered iszero signbit "
+        "daddl ddivl dfmal dmull dsqrtl dsubl ";
+    static const char types[] =
+        " blkcnt_t blksize_t caddr_t clock_t clockid_t daddr_t dev_t div_t double_t fd_mask fd_set float_t fsid_t "
+        "gid_t id_t ino_t int16_t int32_t int64_t int8_t key_t ldiv_t lldiv_t locale_t loff_t mode_t nlink_t off_t "
+        "pid_t quad_t register_t sigset_t size_t ssize_t std suseconds_t time_t timer_t u_char u_int u_long u_quad_t "
+        "u_short uid_t uint ulong useconds_t ushort ";
+    static const char variants[] = /* some also with _r, _l or 64 behind them */
+        " a64l abort abs aligned_alloc alloca arc4random arc4random_buf arc4random_uniform at_quick_exit atexit atof "
+        "atoi atol atoll bsearch calloc canonicalize_file_name clearenv div drand48 ecvt erand48 exit fcvt free gcvt "
+        "getenv getloadavg getpt getsubopt grantpt initstate jrand48 l64a labs lcong48 ldiv llabs lldiv lrand48 "
+        "malloc mblen mbstowcs mbtowc mkdtemp mkostemp mkostemps mkstemp mkstemps mktemp mrand48 nrand48 on_exit "
+        "posix_memalign posix_openpt pselect ptsname putenv qecvt qfcvt qgcvt qsort quick_exit rand realloc "
+        "reallocarray realpath rpmatch secure_getenv random seed48 select setenv setstate srand srand48 srandom "
+        "strcasecmp strcoll strerror strfromd strncasecmp strtod strtof strtok strtol strtold strtoll strtoq strtoul "
+        "strtoull strtouq strxfrm system unlockpt unsetenv valloc wcstombs wctomb ";
+    static const char math[] = /* each also with f, l, f32, f64 and the like behind it */
+        " acos acosh asin asinh atan atan2 atanh canonicalize cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 "
+        "expm1 fabs fadd fdim fdiv ffma finite floor fma fmax fmaximum fmaximum_mag fmaximum_mag_num fmaximum_num "
+        "fmaxmag fmin fminimum fminimum_mag fminimum_mag_num fminimum_num fminmag fmod fmul frexp fromfp fromfpx fsqrt "
+        "fsub gamma getpayload hypot ilogb isinf isnan j0 j1 jn ldexp lgamma llogb llrint llround log log10 log1p log2 "
+        "logb lrint lround modf nan nearbyint nextafter nextdown nexttoward nextup pow pow10 remainder remquo rint "
+        "round roundeven scalb scalbln scalbn setpayload setpayloadsig significand sin sincos sinh sqrt strfrom strto "
+        "tan tanh tgamma totalorder totalordermag trunc ufromfp ufromfpx y0 y1 yn ";
     const size_t n = strlen(name);
-    if (tp__c_listed(functions, name, n) || tp__c_listed(math, name, n)) return true;
-    return n > 1 && (name[n - 1] == 'f' || name[n - 1] == 'l') && tp__c_listed(math, name, n - 1);
+    if (tp__c_listed(functions, name, n) || tp__c_listed(types, name, n)) return true;
+    for (size_t k = 1; k <= n; k++) {
+        const char *behind = tp__c_listed(math, name, k)       ? " f l f16 f32 f32x f64 f64x f128 "
+                             : tp__c_listed(variants, name, k) ? " _r _l 64 "
+                                                               : NULL;
+        if (behind && (k == n || tp__c_listed(behind, name + k, n - k))) return true;
+    }
+    return false;
 }
 
 static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -1328,8 +1375,10 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
     }
     tp_status st = tp__export_c(s, inputs, n_inputs, outputs, n_outputs, &text, with_header ? &header : NULL, d, NULL);
     if (st == TP_OK && header_path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C");
-    if (st == TP_OK) st = tp__export_write(path, &text);
-    if (st == TP_OK && with_header) st = tp__export_write(header_path.data, &header);
+    tp_writer *file[2] = {NULL, NULL};
+    if (st == TP_OK) st = tp__export_open(&file[0], path, &text);
+    if (st == TP_OK && with_header) st = tp__export_open(&file[1], header_path.data, &header);
+    st = tp__export_close(st, file[0], file[1]);
     tp_buf_free(&text);
     tp_buf_free(&header);
     tp_buf_free(&header_path);
@@ -1341,17 +1390,18 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
  * the order in which they were created. A value of four dimensions has two forms: its own layout, and channels first, its
  * permutation (0,3,1,2). Convolutions of NHWC images use and produce the second form. Other ops use the form that exists; if an
  * op needs a form that does not exist, one Transpose creates it. So a network transposes its images only once, at the
- * inputs. */
+ * inputs. A flattened image of two dimensions may have a third form, the elements in the order of channels first, which only a
+ * product with constant weights can read. */
 
-enum { TP__OWN, TP__CHANNELS_FIRST };
+enum { TP__OWN, TP__CHANNELS_FIRST, TP__FLAT_FIRST };
 /* for each axis of the second form (channels first), the axis of the value */
 static const int tp__onnx_to_first[4] = {0, 3, 1, 2};
 static const int tp__onnx_to_own[4] = {0, 2, 3, 1}; /* for each axis of the value, the axis of the second form */
 
 typedef struct tp__onnx_value {
     const char *name;    /* name of the value in the ONNX file */
-    const char *form[2]; /* name of the tensor that holds this form; NULL: the form does not exist yet */
-    /* set if this value is a flattened image: the image. With channels first its elements have another order */
+    const char *form[3]; /* name of the tensor that holds this form; NULL: the form does not exist yet */
+    /* set if this value is a flattened image in the form TP__FLAT_FIRST: the image */
     const tp_node *flat;
     const tp_tensor *constant; /* the constant, if the value depends on no input */
     const tp_operation *user;  /* one of the ops that read the value */
@@ -1680,9 +1730,12 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     tp__onnx_value *v = tp__onnx_raw(w, n);
     const int ndim = n->shape.ndim;
     if (form == TP__CHANNELS_FIRST && ndim == 0) form = TP__OWN;
+    if (form == TP__CHANNELS_FIRST && v->flat) tp__onnx_get(w, node, TP__OWN); /* that form is made of this one */
     if (v->form[form] || w->status != TP_OK) return v->form[form] ? v->form[form] : "";
     const char *name =
-        form == TP__OWN ? v->name : tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
+        form == TP__OWN
+            ? v->name
+            : tp__onnx_check_name(w, tp_arena_printf(&w->names, v->flat ? "%s:1xnchw" : "%s:nchw", v->name));
     /* the attributes stored so far belong to the node that uses the value, not to the nodes that are written here */
     const tp_buf attr = w->attr;
     memset(&w->attr, 0, sizeof w->attr);
@@ -1878,7 +1931,7 @@ static void tp__onnx_map(tp__onnx *w)
         tp__onnx_emit_to(w, y, "Not", tp__onnx_emit(w, "Equal", x[0], x[1], NULL), NULL, NULL);
     } else if (row == &tp__op_rsqrt) {
         tp__onnx_emit_to(w, y, "Reciprocal", tp__onnx_emit(w, "Sqrt", x[0], NULL, NULL), NULL, NULL);
-    } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* ONNX's Where does not take bools */
+    } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* ONNX Runtime's Where takes no bools on the CPU */
         const char *no = tp__onnx_emit(w, "Not", x[0], NULL, NULL);
         no = tp__onnx_emit(w, "And", no, x[2], NULL);
         tp__onnx_emit_to(w, y, "Or", tp__onnx_emit(w, "And", x[0], x[1], NULL), no, NULL);
@@ -2066,8 +2119,8 @@ static void tp__onnx_identity(tp__onnx *w)
     const char *x = tp__onnx_in(w, 0, form);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), "Identity", x, NULL, NULL);
 }
-/* Writes flatten: (B,..) -> (B,product). With channels first an image's elements have another order; a following matmul
- * with constant weights uses this form and permutes the rows of the weights. */
+/* Writes flatten: (B,..) -> (B,product). With channels first an image's elements have another order, the form TP__FLAT_FIRST; a
+ * following matmul with constant weights uses it and permutes the rows of the weights. */
 static void tp__onnx_flat(tp__onnx *w)
 {
     const tp_node *x = w->op->in[0];
@@ -2076,7 +2129,7 @@ static void tp__onnx_flat(tp__onnx *w)
         const bool order_is_same = (d[1] == 1 && d[2] == 1) || d[3] == 1;
         const char *in = tp__onnx_in(w, 0, TP__CHANNELS_FIRST);
         if (!order_is_same) tp__onnx_raw(w, &w->op->out[0])->flat = x;
-        tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, order_is_same ? TP__OWN : TP__CHANNELS_FIRST), in);
+        tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, order_is_same ? TP__OWN : TP__FLAT_FIRST), in);
         return;
     }
     const char *in = tp__onnx_in(w, 0, TP__OWN);
@@ -2690,7 +2743,7 @@ static void tp__onnx_matmul(tp__onnx *w)
             w, tp_arena_printf(&w->names, "%s:rows%lldx%lld", weights->name, (long long)d[1], (long long)d[2]));
         if (!tp__onnx_is_written(w, y))
             tp__onnx_init_permuted(w, y, &t, 4, first, &weights->constant->shape, weights->trained);
-        x = image->form[TP__CHANNELS_FIRST];
+        x = image->form[TP__FLAT_FIRST];
     } else if (flat) {
         x = tp__onnx_in(w, 0, TP__OWN);
         y = tp__onnx_in(w, 1, TP__OWN);
@@ -3179,14 +3232,15 @@ static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
 
 /* Whether the first dimension of each output is that of the inputs. Shapes are inferred a second time, with an unusual
  * batch size. */
-static void tp__onnx_infer_batched(tp__onnx *w, tp_node *const *inputs, int n_inputs)
+static tp_status tp__onnx_infer_batched(tp__onnx *w, tp_node *const *inputs, int n_inputs)
 {
     const int64_t batch = 9973;
     const tp_graph *g = w->session->graph;
-    tp_type in[64], out[64];
+    int most = 0;
     tp_infer s;
     for (int id = 0; id < g->op.n; id++) {
         const tp_operation *op = (const tp_operation *)g->op.item[id];
+        most = op->n_in > most ? op->n_in : most;
         for (int i = 0; i < op->n_out; i++) {
             w->type[w->first[id] + i].dtype = op->out[i].dtype;
             w->type[w->first[id] + i].shape = op->out[i].shape;
@@ -3196,20 +3250,23 @@ static void tp__onnx_infer_batched(tp__onnx *w, tp_node *const *inputs, int n_in
         tp_shape *x = &w->type[w->first[inputs[i]->op->id] + inputs[i]->index].shape;
         if (x->ndim > 0 && x->dim[0] < 0) x->dim[0] = batch;
     }
+    tp_type *in = (tp_type *)tp_malloc(((size_t)most + TP_MAX_OUTPUTS) * sizeof *in), *out;
+    if (!in) return tp__onnx_nomem();
+    out = in + most;
     for (int id = 0; id < g->op.n; id++) {
         const tp_operation *op = (const tp_operation *)g->op.item[id];
-        if (!w->depends_on_input[id] || op->n_in == 0 || op->n_in > 64 || op->row->n_out < 0 || op->n_out > 64 ||
-            op->n_var)
-            continue;
+        if (!w->depends_on_input[id] || op->n_in == 0 || op->n_var) continue;
         memset(&s, 0, sizeof s);
-        memset(out, 0, sizeof out);
+        memset(out, 0, TP_MAX_OUTPUTS * sizeof *out);
         for (int i = 0; i < op->n_in; i++) in[i] = w->type[w->first[op->in[i]->op->id] + op->in[i]->index];
         s.op = op->row, s.attrs = op->attrs, s.name = op->name;
         s.n_in = op->n_in, s.in = in, s.n_out = op->row->n_out, s.out = out;
         if (!op->row->infer || op->row->infer(&s) != TP_OK) continue;
-        for (int i = 0; i < op->n_out; i++)
+        for (int i = 0; i < op->n_out && i < s.n_out; i++)
             if (!tp__onnx_raw(w, &op->out[i])->input) w->type[w->first[id] + i] = out[i];
     }
+    tp_free(in);
+    return TP_OK;
 }
 static bool tp__onnx_is_batch(const tp__onnx *w, const tp_node *n)
 {
@@ -3330,10 +3387,8 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     st = e ? TP_OK : tp__onnx_nomem();
     if (st == TP_OK) st = tp__onnx_mark(&w, inputs, n_inputs, outputs, n_outputs);
     if (st == TP_OK) st = tp__onnx_fold(&w, e);
-    if (st == TP_OK) {
-        tp__onnx_infer_batched(&w, inputs, n_inputs);
-        st = tp__onnx_write(&w, inputs, n_inputs, outputs, n_outputs, out);
-    }
+    if (st == TP_OK) st = tp__onnx_infer_batched(&w, inputs, n_inputs);
+    if (st == TP_OK) st = tp__onnx_write(&w, inputs, n_inputs, outputs, n_outputs, out);
     if (batched) {
         *batched = st == TP_OK && n_inputs > 0;
         for (int i = 0; i < n_inputs + n_outputs && *batched; i++)
@@ -3371,7 +3426,7 @@ TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inp
     TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && path, TP_ERR_ARG)
 
     tp_buf model, data_path;
-    tp_writer *weights = NULL;
+    tp_writer *weights = NULL, *file = NULL;
     tp_status st = TP_OK;
     memset(&model, 0, sizeof model);
     memset(&data_path, 0, sizeof data_path);
@@ -3382,9 +3437,8 @@ TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inp
     if (st == TP_OK)
         st = tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, &model, d, weights,
                              data_path.data + (slash ? slash - path + 1 : 0), NULL);
-    if (weights && st == TP_OK) st = tp_writer_commit(weights);
-    else if (weights) tp_writer_abort(weights);
-    if (st == TP_OK) st = tp__export_write(path, &model);
+    if (st == TP_OK) st = tp__export_open(&file, path, &model);
+    st = tp__export_close(st, weights, file);
     tp_buf_free(&model);
     tp_buf_free(&data_path);
     return st;

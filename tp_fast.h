@@ -24,9 +24,9 @@
  *
  * CONTENTS   engine, included by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
  *            kernels, compiled once for each instruction set: >>isa
- *            ops, included by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
- *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, group_norm, softmax, top_k, lstm, gru,
- *            attention, dropout, apply_adam
+ *            ops, included by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss, move,
+ *            assign_add, resize, bilinear_sampler, pad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm,
+ *            group_norm, softmax, top_k, lstm, gru, attention, dropout, apply_adam
  *
  * OPTIONS (define before the include of tp_tensor.h)
  *     TP_NAIVE                  this file is not included
@@ -61,9 +61,10 @@
  *     NULL in the row, and the executor calls the row's naive loop.
  *   Scratch.  A kernel states its scratch memory before the run: one function carves pointers out of a block, or, without a
  *     block, computes the size (tp__carve). The planner puts that block into the plan's arena, so a run allocates nothing.
- *   Same bits.  Blocks, splits of k and partial sums depend on the shape and the instruction set, never on the number of
- *     threads. Threads take chunks of the output in any order; one thread computes each chunk. Where k itself is divided, at
- *     most TP__PARTS partial sums are added in a fixed tree. Two instruction sets may differ in the last bits.
+ *   Same bits.  Which numbers are summed together, and in which order, depends on the shape and the instruction set, never on
+ *     the number of threads (which some blocks depend on). Threads take chunks of the output in any order; one thread computes
+ *     each chunk. Where k itself is divided, at most TP__PARTS partial sums are added in a fixed tree. Two instruction sets may
+ *     differ in the last bits.
  */
 #if defined(TP__FAST_ENGINE) && !defined(TP__ISA_SUFFIX) /* tp_tensor.h includes this part once */
 
@@ -141,7 +142,7 @@ typedef struct tp__taps {
     int64_t c;                      /* the first channel of y to compute, the first of a group */
     int64_t pixels, x_step, y_step; /* number of pixels; floats from one pixel to the next in x and in y */
     int64_t first,
-        last; /* all taps read x for the pixels first <= pixel < last; in the forward pass these are all pixels */
+        last; /* all taps read x for the pixels first <= pixel < last; only the filter gradient's kernel reads these two */
     int n_tap;
     const tp__source *tap;
     const float *x, *w;
@@ -1478,10 +1479,11 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
-/* Images are NHWC. Convolutions with filters of 3x3 to 9x9, or of 5x5 and 7x7 with stride 2, and 16 channels or more in a group,
- * dilated or not, use one of Winograd's forms where that saves time (tp__wino_form_of). Their error against double is 3 to 7e-7 of
- * the sum of magnitudes for filters of 3x3 and 0.4 to 3e-6 for larger ones; that of the direct sum is 2e-7. An infinity or NaN in x
- * spreads to all positions of each tile of the output that reads it. */
+/* Images are NHWC. Convolutions with filters of 3x3 and larger and with 16 channels or more in a group, with a stride or dilated
+ * or not, use one of Winograd's forms where that saves time (tp__wino_form_of). Their error against double is 3 to 7e-7 of the sum
+ * of magnitudes for filters of 3x3 and 0.4 to 3e-6 for larger ones; that of the direct sum is 2e-7. An infinity or NaN in x
+ * spreads to all positions of each tile of the output that reads it. An infinity or NaN in w spreads to the positions at the
+ * border, where the naive loop leaves a weight out, if the kernel multiplies it by a zero that stands for the pixel outside. */
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
 typedef struct tp__conv_args {
@@ -3408,6 +3410,13 @@ typedef struct tp__depthwise {
     float *packed;   /* the weights of the input gradient, (KH,KW,O/groups,C); NULL if w is already in that order */
     tp__slots slots; /* each slot has two lists of taps */
 } tp__depthwise;
+#define TP__WIDE_TAPS     25
+#define TP__WIDE_CHANNELS 48
+/* Weights and bias of a depthwise convolution of few channels, repeated: see tp__depthwise_widen */
+typedef struct tp__wide_taps {
+    int64_t fold;
+    float w[TP__WIDE_TAPS * TP__WIDE_CHANNELS], bias[TP__WIDE_CHANNELS];
+} tp__wide_taps;
 
 /* Whether a convolution in groups is computed along the channels of all groups, not as one matrix product for each group. The limits,
  * in multiplications for a position and a group, are measured. Groups of 1, 2, 4 or 8 channels in x and in y fill equal parts of a
@@ -3502,8 +3511,39 @@ static void tp__depthwise_taps(const tp__depthwise *w, int64_t row, int64_t phas
         }
 }
 
+/* Repeats the weights and the bias of few channels, so that a run of adjacent pixels is computed as one pixel of `fold` times as many
+ * channels. Without it most lanes of a vector would be empty. */
+static void tp__depthwise_widen(const tp__depthwise *w, tp__wide_taps *v)
+{
+    const int64_t C = w->row.channels, taps = w->a->g.KH * w->a->g.KW;
+    v->fold = 1;
+    if (w->pass == TP__CONV_FILTER_GRAD || w->row.in * w->row.out > 1 || taps > TP__WIDE_TAPS) return;
+    if (w->to_step * w->from_step > 1) return;
+    while (v->fold * C * 2 <= TP__WIDE_CHANNELS && v->fold * 4 <= w->to_w) v->fold *= 2;
+    if (v->fold == 1) return;
+    for (int64_t k = 0; k < taps * v->fold; k++)
+        memcpy(v->w + k * C, w->row.w + k / v->fold * C, (size_t)C * sizeof(float));
+    for (int64_t k = 0; k < v->fold && w->row.bias; k++)
+        memcpy(v->bias + k * C, w->row.bias, (size_t)C * sizeof(float));
+}
+/* Computes pixels that all taps read. The last wide pixel ends with the last of them, so it may repeat some. */
+static void tp__depthwise_wide(const tp__depthwise *w, const tp__wide_taps *v, tp__taps t)
+{
+    tp__source tap[TP__WIDE_TAPS];
+    const int64_t step = t.y_step, last = t.pixels - v->fold;
+    for (int k = 0; k < t.n_tap; k++) tap[k] = t.tap[k], tap[k].w *= v->fold;
+    t.tap = tap, t.w = v->w, t.bias = t.bias ? v->bias : NULL;
+    t.channels = t.x_step = t.y_step = v->fold * step;
+    const bool more = t.pixels % v->fold > 0;
+    t.pixels /= v->fold;
+    tp__taps_of[w->isa->level](&t);
+    if (!more) return;
+    t.x += last * step, t.y += last * step, t.pixels = 1;
+    tp__taps_of[w->isa->level](&t);
+}
 /* Computes a row of `to`: the pixels that all taps read at once, and each other one with a list of the taps that it reads. */
-static void tp__depthwise_row(const tp__depthwise *w, const tp__taps *row, tp__source *tap_list)
+static void tp__depthwise_row(const tp__depthwise *w, const tp__wide_taps *wide, const tp__taps *row,
+                              tp__source *tap_list)
 {
     for (int64_t p = 0; p < row->pixels;) {
         const bool is_inside = p >= row->first && p < row->last;
@@ -3517,7 +3557,8 @@ static void tp__depthwise_row(const tp__depthwise *w, const tp__taps *row, tp__s
             for (int k = 0; k < row->n_tap; k++)
                 if (p >= row->tap[k].first && p < row->tap[k].last) tap_list[t.n_tap++] = row->tap[k];
         }
-        tp__taps_of[w->isa->level](&t);
+        if (wide->fold > 1 && t.pixels >= wide->fold) tp__depthwise_wide(w, wide, t);
+        else tp__taps_of[w->isa->level](&t);
         p += t.pixels;
     }
 }
@@ -3528,6 +3569,8 @@ static void tp__depthwise_rows(tp__depthwise *w, int64_t row0, int64_t row1, flo
     const int slot = tp__slot_acquire(&w->slots);
     tp__source *tap = (tp__source *)(void *)(w->slots.memory + slot * w->slots.floats);
     tp__taps t = w->row;
+    tp__wide_taps wide;
+    tp__depthwise_widen(w, &wide);
     t.dw = dw;
     for (int64_t row = row0; row < row1; row++)
         for (int64_t phase = 0; phase < tp__min64(w->to_step, w->to_w); phase++) {
@@ -3538,7 +3581,7 @@ static void tp__depthwise_rows(tp__depthwise *w, int64_t row0, int64_t row1, flo
                 tp__taps_grad_of[w->isa->level](&t);
             } else {
                 t.y = (w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + at;
-                tp__depthwise_row(w, &t, tap + w->a->g.KH * w->a->g.KW);
+                tp__depthwise_row(w, &wide, &t, tap + w->a->g.KH * w->a->g.KW);
             }
         }
     if (w->pass == TP__CONV_FORWARD)
@@ -4364,7 +4407,7 @@ typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
 /* a vector with one byte for each float of V */
 typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias));
 
-/* -- primitives: the only code that differs between instruction sets ------------------------------------ */
+/* -- primitives: most of the code that differs between instruction sets --------------------------------- */
 /* vget loads the first n floats at p, 0 < n < TP__VW, and sets the other lanes to `fill`. vput stores the first n. Lane l of
  * vperm is lane (lane[l] modulo TP__VW) of a. */
 
@@ -5624,7 +5667,7 @@ TP__INLINE V TP__F(exp_below)(V x) { return TP__F(exp_inside)(vmax(vset(-104.0f)
 
 /* a / d, where y is 1 / d or one unit in the last place above it. AVX-512 divides a vector of sixteen floats in sixteen cycles; these
  * three operations take one and a half. The result is the float nearest to a / d; below 2^-102 it may be the next one, because the
- * remainder is flushed to zero. */
+ * remainder is flushed to zero. An infinite quotient becomes NaN: a caller that may meet one replaces it. */
 TP__INLINE V TP__F(divide_by)(V a, V d, V y)
 {
 #if TP__VW == 16
@@ -7062,11 +7105,14 @@ static void TP__F(attention_ds)(int64_t n, int64_t m, const float *p, float *dp,
     }
 }
 
+/* y /= by, which is 1 or more */
 static void TP__F(divide)(int64_t n, float *y, float by)
 {
     const V d = vset(by), inverse = vset(1.0f / by);
-    for (int64_t i = 0; i < n; i += TP__VW)
-        TP__F(put_part)(y + i, n - i, TP__F(divide_by)(TP__F(part)(y + i, n - i), d, inverse));
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const V a = TP__F(part)(y + i, n - i), q = vmul(a, inverse); /* infinite where a / d is */
+        TP__F(put_part)(y + i, n - i, vsel((VI)(vabs(q) < vset(INFINITY)), TP__F(divide_by)(a, d, inverse), q));
+    }
 }
 
 /* One step of the optimizer Lion, each product rounded as in the naive loop. */
@@ -7416,8 +7462,9 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 
 /* ==== >>fast_ops: kernels of single ops ================================================================= */
 /* A row of the op table names tp__<op>_fast as its fast kernel; without this file TP__IF_FAST leaves NULL in the row. The kernel
- * runs if the device has an instruction set and the values are float32; it calls the op's naive loop for cases that it does not
- * support. The op's page in tp_graph.h (>>op) defines the result; this section has only the implementation. */
+ * runs if the device has an instruction set and no operand is float64: for a row that takes integers it must look at the dtype. It
+ * calls the op's naive loop for cases that it does not support. The op's page in tp_graph.h (>>op) defines the result; this section
+ * has only the implementation. */
 
 /* Naive loops for all types, which are defined on the op's page in tp_graph.h. */
 static void tp__reduce_sum_any(const tp_call *k);
@@ -7581,6 +7628,11 @@ static void tp__reduce_short_rows_chunk(void *user, int64_t chunk)
             j->y[o] = tp__divide_mean(j, sum);
         }
 }
+/* Whether each column has one folded row, so that there is nothing to add up before the rows are combined. */
+static bool tp__reduce_is_direct(const tp__reduce_job *j)
+{
+    return j->n_part == 1 && j->folded_rows > 1 && j->R < 2 * j->folded_rows;
+}
 /* A chunk of sums along columns of x as an array (A,R,B): some of the tiles of columns of some parts of R. Sums of 128
  * rows are added to the tile's total, which keeps long sums exact enough. */
 static void tp__reduce_columns_chunk(void *user, int64_t chunk)
@@ -7614,6 +7666,31 @@ static void tp__reduce_columns_chunk(void *user, int64_t chunk)
         else /* a quotient of floats has the bits of the quotient in double, rounded to float */
             for (int64_t q = 0; q < n; q++) sums[q] = total[q] / j->divide_by;
     }
+}
+/* Combines the parts of the outputs [from, to) of A, the `folded_rows` rows that were treated as one, and the remaining rows. If all
+ * rows are one folded row or remain, x itself has the parts. */
+static void tp__reduce_combine_chunk(void *user, int64_t chunk)
+{
+    enum { MANY = 64 };
+    const tp__reduce_job *j = (const tp__reduce_job *)user;
+    const bool direct = tp__reduce_is_direct(j);
+    const int64_t folded = j->R / j->folded_rows * j->folded_rows, parts = direct ? folded : j->n_part * j->folded_rows,
+                  end = tp__min64(j->A, (chunk + 1) * j->grain);
+    for (int64_t a = chunk * j->grain; a < end; a++)
+        for (int64_t b = 0; b < j->B; b += MANY) {
+            const int64_t n = tp__min64(MANY, j->B - b), rows = parts + j->R - folded;
+            const float *x = j->x + a * j->R * j->B + b, *part = direct ? x : j->partial + a * j->n_part * j->W + b;
+            double v[MANY];
+            for (int64_t c = 0; c < n; c++) v[c] = (double)part[c];
+            for (int64_t i = 1; i < rows; i++) {
+                const float *row = i < parts ? part + i * j->B : x + (folded + i - parts) * j->B;
+                if (j->adds)
+                    for (int64_t c = 0; c < n; c++) v[c] += (double)row[c];
+                else
+                    for (int64_t c = 0; c < n; c++) v[c] = tp__combine_partials(j, v[c], (double)row[c]);
+            }
+            for (int64_t c = 0; c < n; c++) j->y[a * j->B + b + c] = tp__divide_mean(j, v[c]);
+        }
 }
 /* y = sum, mean, max or min of x over the reduced dimensions; false if only the naive loop supports the case. */
 static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce_kind kind)
@@ -7661,17 +7738,12 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     const bool whole = j.n_part * j.folded_rows == 1 && (kind != TP__REDUCE_MEAN || r->n_sum <= 1 << 24);
     if (whole) j.partial = j.y;
     if (whole && kind == TP__REDUCE_MEAN) j.divide_by = (float)r->n_sum;
-    tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
-    /* combines the parts of each output, the `fold` rows that were treated as one, and the remaining rows */
-    for (int64_t a = 0; a < j.A && !whole; a++)
-        for (int64_t b = 0; b < j.B; b++) {
-            const float *p = j.partial + a * j.n_part * j.W + b;
-            double v = (double)p[0];
-            for (int64_t i = 1; i < j.n_part * j.folded_rows; i++) v = tp__combine_partials(&j, v, (double)p[i * j.B]);
-            for (int64_t i = j.R / j.folded_rows * j.folded_rows; i < j.R; i++)
-                v = tp__combine_partials(&j, v, (double)j.x[(a * j.R + i) * j.B + b]);
-            j.y[a * j.B + b] = tp__divide_mean(&j, v);
-        }
+    if (!tp__reduce_is_direct(&j))
+        tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk,
+                           &j);
+    if (whole) return true;
+    j.grain = tp__grain(j.n_part * j.W);
+    tp_device_parallel(k->device, (j.A + j.grain - 1) / j.grain, tp__reduce_combine_chunk, &j);
     return true;
 }
 static size_t tp__reduce_scratch(const tp_call *k)
@@ -7786,6 +7858,15 @@ typedef struct tp__squares_job {
     int64_t n, n_part;
     double partial[TP__PARTIALS];
 } tp__squares_job;
+/* The sum of squares of a piece: of floats, or, where squares are beyond the floats or so small that they vanish, of doubles. */
+static double tp__sum_of_squares(tp_device *d, int64_t n, const float *x)
+{
+    double sum = (double)tp_vec_dot(d, n, x, x);
+    if (sum >= 1e-26 && sum < HUGE_VAL) return sum;
+    sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return sum;
+}
 static void tp__squares_chunk(void *user, int64_t chunk)
 {
     tp__squares_job *j = (tp__squares_job *)user;
@@ -7793,7 +7874,7 @@ static void tp__squares_chunk(void *user, int64_t chunk)
     double sum = 0;
     for (int64_t i = from; i < to; i += TP__VEC_PIECE) {
         const int64_t n = to - i < TP__VEC_PIECE ? to - i : TP__VEC_PIECE;
-        sum += (double)tp_vec_dot(j->device, n, j->x + i, j->x + i);
+        sum += tp__sum_of_squares(j->device, n, j->x + i);
     }
     j->partial[chunk] = sum;
 }
@@ -8088,17 +8169,26 @@ static void tp__resize_grad_fast(const tp_call *k)
 }
 
 /* -- bilinear_sampler: the channels of a pixel as vectors ----------------------------- >>fast bilinear_sampler */
-static void tp__sampler_rows_fast(const tp_call *k, int64_t from, int64_t to)
+TP__HOT static void tp__sampler_rows_fast(const tp_call *k, int64_t from, int64_t to)
 {
-    const int64_t *x = k->in[0].shape.dim, *y = k->out[0].shape.dim, W = x[2], C = x[3];
-    for (int64_t i = from * y[2]; i < to * y[2]; i++) {
-        const float *image = (const float *)k->in[0].data + i / (y[1] * y[2]) * x[1] * W * C, *pixel[4];
-        float *out = (float *)k->out[0].data + i * C, f[2];
-        int64_t h[2], w[2];
-        const bool inside = tp__sampler_place_f32(k, (const float *)k->in[1].data + i * 2, &k->in[0].shape, h, w, f);
-        for (int p = 0; p < 4; p++) pixel[p] = image + (h[p >> 1] * W + w[p & 1]) * C;
-        if (inside) tp__sample_of[k->device->isa->level](C, pixel, f, out);
-        else memset(out, 0, (size_t)C * sizeof *out);
+    const int64_t *x = k->in[0].shape.dim, *y = k->out[0].shape.dim, W = x[2], C = x[3], n = y[2];
+    for (int64_t r = from; r < to; r++) {
+        const float *image = (const float *)k->in[0].data + r / y[1] * x[1] * W * C, *pixel[4];
+        const float *place = (const float *)k->in[1].data + r * n * 2;
+        float *out = (float *)k->out[0].data + r * n * C, f[2];
+        for (int64_t i = 0; i < n; i++, out += C) {
+            int64_t h[2], w[2];
+            const bool inside = tp__sampler_place_f32(k, place + i * 2, &k->in[0].shape, h, w, f);
+            for (int p = 0; p < 4; p++) pixel[p] = image + (h[p >> 1] * W + w[p & 1]) * C;
+            if (!inside) memset(out, 0, (size_t)C * sizeof *out);
+            else if (C >= 4) tp__sample_of[k->device->isa->level](C, pixel, f, out);
+            else
+                for (int64_t c = 0; c < C; c++) { /* for few channels the call would take longer */
+                    const float a = TP__PRODUCT(pixel[0][c] * (1 - f[1])) + TP__PRODUCT(pixel[1][c] * f[1]);
+                    const float b = TP__PRODUCT(pixel[2][c] * (1 - f[1])) + TP__PRODUCT(pixel[3][c] * f[1]);
+                    out[c] = TP__PRODUCT(a * (1 - f[0])) + TP__PRODUCT(b * f[0]);
+                }
+        }
     }
 }
 static void tp__sampler_fast(const tp_call *k)
@@ -8455,15 +8545,19 @@ static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_
 static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FILTER_GRAD); }
 
 /* -- bias_add ------------------------------------------------------------------------- >>fast bias_add */
+/* Rows of few channels are added several at a time, because a call for each would take longer than the row: the bias is repeated. */
 static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
 {
-    const int64_t C = k->in[1].shape.dim[0];
+    enum { WIDE = 512 };
+    const int64_t C = k->in[1].shape.dim[0], rows = 2 * C <= WIDE ? tp__min64(WIDE / C, to - from) : 1;
     const tp_vec_fn add = tp_vec_find_add(k->device);
-    for (int64_t r = from; r < to; r++) {
-        const float *in[2];
+    const float *in[2] = {NULL, (const float *)k->in[1].data};
+    float wide[WIDE];
+    for (int64_t i = 0; i < rows * C && rows > 1; i++) wide[i] = i < C ? in[1][i] : wide[i - C];
+    if (rows > 1) in[1] = wide;
+    for (int64_t r = from; r < to; r += rows) {
         in[0] = (const float *)k->in[0].data + r * C;
-        in[1] = (const float *)k->in[1].data;
-        add(C, (float *)k->out[0].data + r * C, in);
+        add(tp__min64(rows, to - r) * C, (float *)k->out[0].data + r * C, in);
     }
 }
 /* bias_add in NCHW: adds b[channel] to each plane, an image's values of one channel. */
@@ -8516,14 +8610,16 @@ static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
     int n = 0;
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
-        for (int64_t j = 0; j < g.OW; j++) {
+        for (int64_t j = 0, pixels; j < g.OW; j += pixels) {
             const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w, h = i * g.stride_h - g.top,
-                          v = j * g.stride_w - g.left;
-            const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
+                          v = j * g.stride_w - g.left, room = g.W - g.window_w - v;
+            const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && room >= 0;
             if (!inside || n != window_size) n = tp__pool_window(&g, i, j, tap, index);
+            /* with stride 1, pixels whose windows have all their columns are like one pixel of more channels */
+            pixels = g.stride_w == 1 && v >= 0 && room >= 0 ? tp__min64(room + 1, g.OW - j) : 1;
             tp__pool_of[k->device->isa->level](
-                g.C, n, (const float *)k->in[0].data + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w, tap,
-                index, (float *)k->out[0].data + Y, k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
+                pixels * g.C, n, (const float *)k->in[0].data + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w,
+                tap, index, (float *)k->out[0].data + Y, k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
         }
     }
 }
@@ -8835,6 +8931,8 @@ static void tp__max_pool_grad_fast(const tp_call *k)
  * summed in float; the sums of the blocks, then of the pieces, are added in double, in order. */
 #define TP__BN_PIECES    32
 #define TP__BN_BLOCK     64
+#define TP__BN_FEW       15 /* with up to so many channels, rows are laid side by side */
+#define TP__BN_WIDE      64 /* floats of such a wide row at most */
 typedef struct tp__bn_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -8860,19 +8958,51 @@ TP__HOT static void tp__bn_merge(int64_t C, double *mean, double *squares, doubl
     }
 }
 static int64_t tp__bn_begin_of(const tp__bn_job *j, int64_t piece) { return piece * j->rows / j->pieces; }
+/* Rows of few channels, which would leave lanes of a vector empty, are laid side by side: `fold` rows of C channels are one of fold C. */
+typedef struct tp__bn_wide {
+    int64_t fold;
+    float v[5][TP__BN_WIDE]; /* the vectors of tp__bn, repeated */
+    tp__bn ch;
+} tp__bn_wide;
+static void tp__bn_widen(const tp__bn *ch, int64_t rows, tp__bn_wide *w)
+{
+    const float *from[5] = {ch->mean, ch->scale, ch->beta, ch->c1, ch->c2};
+    w->fold = 1;
+    w->ch = *ch;
+    if (ch->C > TP__BN_FEW) return;
+    while (w->fold * ch->C * 2 <= TP__BN_WIDE && w->fold * 8 <= rows) w->fold *= 2;
+    for (int q = 0; q < 5; q++)
+        for (int64_t i = 0; i < w->fold && from[q]; i++)
+            memcpy(w->v[q] + i * ch->C, from[q], (size_t)ch->C * sizeof(float));
+    w->ch.C *= w->fold;
+    w->ch.mean = w->v[0], w->ch.scale = w->v[1], w->ch.beta = w->v[2], w->ch.c1 = w->v[3], w->ch.c2 = w->v[4];
+}
+/* Of n rows, the next block: *fold rows side by side, or 1 for the last rows. Returns the number of wide rows. */
+static int64_t tp__bn_next(const tp__bn_wide *w, int64_t n, int64_t *fold)
+{
+    *fold = n < w->fold ? 1 : w->fold;
+    return tp__min64(TP__BN_BLOCK, n / *fold);
+}
 static void tp__bn_piece(void *user, int64_t piece)
 {
     const tp__bn_job *j = (const tp__bn_job *)user;
     const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
     double *a = j->part + piece * 2 * C;
-    float *s = j->block + piece * 2 * C;
+    float few[2 * TP__BN_WIDE], *s = C > TP__BN_FEW ? j->block + piece * 2 * C : few;
+    tp__bn_wide w;
+    tp__bn_widen(&j->ch, to - from, &w);
     for (int64_t c = 0; c < 2 * C; c++) a[c] = 0;
-    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
-        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        tp__bn_sums_of[j->isa->level](&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
-        if (!j->dy) tp__bn_merge(C, a, a + C, (double)(r - from), s, NULL, s + C, NULL, (double)n);
-        else
-            for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
+    for (int64_t r = from; r < to;) {
+        int64_t fold;
+        const int64_t n = tp__bn_next(&w, to - r, &fold);
+        tp__bn_sums_of[j->isa->level](fold > 1 ? &w.ch : &j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s,
+                                      s + fold * C);
+        for (int64_t i = 0; i < fold; i++, r += n) {
+            const float *s1 = s + i * C, *s2 = s1 + fold * C;
+            if (!j->dy) tp__bn_merge(C, a, a + C, (double)(r - from), s1, NULL, s2, NULL, (double)n);
+            else
+                for (int64_t c = 0; c < C; c++) a[c] += (double)s1[c], a[C + c] += (double)s2[c];
+        }
     }
 }
 /* Adds the sums of all pieces into those of the first piece. */
@@ -8893,12 +9023,15 @@ static void tp__bn_rows(void *user, int64_t piece)
 {
     const tp__bn_job *j = (const tp__bn_job *)user;
     const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
-    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
-        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
+    tp__bn_wide w;
+    tp__bn_widen(&j->ch, to - from, &w);
+    for (int64_t r = from, n, fold; r < to; r += n * fold) {
+        n = tp__bn_next(&w, to - r, &fold);
+        const tp__bn *ch = fold > 1 ? &w.ch : &j->ch;
         if (j->dy)
-            tp__bn_back_of[j->isa->level](&j->ch, n, j->dy + r * C, j->x + r * C, j->more ? j->more + r * C : NULL,
+            tp__bn_back_of[j->isa->level](ch, n, j->dy + r * C, j->x + r * C, j->more ? j->more + r * C : NULL,
                                           j->dx + r * C);
-        else tp__bn_apply_of[j->isa->level](&j->ch, n, j->x + r * C, j->dx + r * C);
+        else tp__bn_apply_of[j->isa->level](ch, n, j->x + r * C, j->dx + r * C);
     }
 }
 static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
@@ -9040,7 +9173,7 @@ static void tp__batch_norm_infer_fast(const tp_call *k)
 }
 static size_t tp__bn_scratch(const tp_call *k)
 {
-    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* with three outputs the op is layer_norm_grad */
+    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* with three outputs the op is batch_norm_grad */
     return (size_t)gamma->shape.dim[0] * (TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
 }
 
@@ -9435,10 +9568,7 @@ static void tp__xent_vectors(const tp_call *k, int64_t from, int64_t to)
         const float *x = (const float *)k->in[0].data + b * C;
         float *soft = k->out[1].data ? (float *)k->out[1].data + b * C : NULL;
         const int64_t label = tp__index_at(&k->in[1], b);
-        if (label < 0 || label >= C) {
-            tp_kernel_fault(k, label);
-            continue;
-        }
+        if (tp__is_bad_label(k, b, label)) continue;
         const float label_logit = x[label], m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, soft);
         if (soft) tp__divide_of[isa->level](C, soft, z);
         if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (label_logit - m);
@@ -9590,7 +9720,6 @@ static size_t tp__top_k_scratch(const tp_call *k)
  * the CPU where V < T B (step 2b of >>plan). Since gather(E, ids) Wx = gather(E Wx, ids), the product has V rows instead of
  * T B; the bits of each row stay. Backward, P[v] is the sum of dgates over the positions whose id is v, in an order that depends on
  * the shape alone. Then dWx = E^T P, and there is a sixth output, dE = P Wx^T. */
-#define TP__RNN_BLOCK    32 /* samples that are summed together; also the smallest number of samples in a chunk */
 /* Number of samples in a block of an LSTM; depends on the number of threads. Nothing is summed over the samples, so the
  * bits do not depend on it. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)
@@ -9944,8 +10073,10 @@ static size_t tp__lstm_fast_scratch(const tp_call *k, bool backward)
 }
 
 /* -- gru, gru_grad -------------------------------------------------------------------- >>fast gru
- * Blocks of samples and a table for x: as for lstm. The products with x, and backward those for dx and dW, are GEMMs over all
- * steps at once; only the products with h are computed step by step. */
+ * A table for x: as for lstm. Threads take blocks of TP__RNN_BLOCK samples, within which the gradients of the biases are summed.
+ * The products with x, and backward those for dx and dW, are GEMMs over all steps at once; only the products with h are computed
+ * step by step. */
+#define TP__RNN_BLOCK    32
 typedef struct tp__gru_job {
     const tp_call *k;
     const struct tp__isa *isa;

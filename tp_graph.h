@@ -51,7 +51,8 @@
  *         They split their work with tp_device_parallel. tp__apply_fast writes the new conv0/W into the session's own memory
  *         of that variable. tp__run_fetches copies the cost to the tensor that the caller gets.
  *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any
- *     number of threads, and no step of planning changes the bits of a value: other fetches give the same training.
+ *     number of threads, and no step of planning changes the bits of a value, but for one case (tp__fuse_pad): other fetches
+ *     give the same training.
  *
  * GLOSSARY   node        a tp_node: one output of an operation, while the graph is built; it has a type and no data
  *            operation   a tp_operation: a row of the op table applied to nodes. op: the row; it defines the computation
@@ -487,7 +488,7 @@ TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
 /* a stored list of the nodes in collections; freed with the graph */
 typedef struct tp_collection_backup tp_collection_backup;
 /* Stores the contents of collections. keys NULL: all collections; restoring then empties collections that were added
- * later. */
+ * later. What a tower's function stores must be restored before it returns. */
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 /* TP_FREEZE_COLLECTION(g, keys, n) { ... }  Nodes that the block adds to these collections (keys NULL: all) are removed after it.
@@ -511,7 +512,7 @@ struct tp_variable {
     tp_dtype dtype;
     tp_shape shape;
     tp_init init;
-    bool trainable, local; /* a local variable is not saved in checkpoints */
+    bool trainable, local; /* local: tp_save_checkpoint takes it only by name; a trainer saves it in its state */
     bool frozen;           /* made inside TP_FREEZE_VARIABLES, where no gradient flows to it */
     int id, device;
     tp_variable *copy_of;   /* for a copy in another tower: the first tower's variable or optimizer slot; else NULL */
@@ -939,7 +940,9 @@ TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev);
 TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred);
-TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after); /* the variable's value once `after` has run */
+/* The variable's value once `after` has run, and before newer ops write it. Whether older ops that `after` does not depend on have
+ * written it by then may differ with what is fetched: let `after` depend on those that matter. */
+TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after);
 /* moving average: var = var - (1-decay)*(var - value); decay is from 0 to 1 */
 TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred);
 
@@ -1017,7 +1020,7 @@ typedef struct tp_tensor_summary_desc {
 TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d);
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
 /* Summaries of an activation under activation-summary/: types is a sum of tp_summary_type; 0: sparsity, rms and histogram. A
- * scalar gets a warning and no summary. [tfutils: add_activation_summary] */
+ * scalar or a vector, such as a number for each sample, gets a warning and no summary. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay; /* the average's decay, at least 0 and less than 1; default 0.95; write TP_ZERO for 0 */
@@ -1028,9 +1031,10 @@ typedef struct tp_moving_summary_desc {
     /* several collections for the summaries instead of one; the list ends with NULL */
     const char *const *summary_collections;
 } tp_moving_summary_desc;
-/* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns n nodes; running one updates its average with
- * the current value. Returns NULL in a tower that is not the main one, in a variable scope with reuse, and after a mistake. The
- * array is freed with the graph. [tfutils: add_moving_summary] */
+/* Zero-debiased moving average of scalars, in local variables EMA/<name>: the name of the scalar's op without towerN/, followed by
+ * _<index> for outputs but the first, and by _1, _2, ... if another scalar has that name. Returns n nodes, NULL in place of a scalar
+ * that is NULL; running one updates its average with the current value. Returns NULL in a tower that is not the main one, in a
+ * variable scope with reuse, and after a mistake. The array is freed with the graph. [tfutils: add_moving_summary] */
 TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
 /* Adds summaries for each trainable variable whose name matches the regex (>>regex), with `$` appended, from the start; NULL: all.
  * A regex that matches none gets a warning. For several pairs of regex and types, call it once per pair. [tfutils:
@@ -1107,7 +1111,9 @@ typedef struct tp_session_config {
     /* CPU devices that the session creates, numbered after .devices: each has its own memory, and they share `threads`.
      * 0: one if .devices is NULL, else none */
     int n_cpu_devices;
-    bool no_fusion; /* runs op by op without fusion, for debugging; the bits are the same */
+    /* Runs op by op, for debugging: without fusion, but for the rule "table". The bits are the same, but for predictions of a
+     * convolution behind tp_pad whose weights are infinite or NaN: fused, the border's zeros may not be multiplied by them. */
+    bool no_fusion;
     /* Which number formats products may use: a tp_precision. A CPU without AMX converts half precision for each op, which takes
      * several times as long as float32. */
     tp_precision precision;
@@ -1230,7 +1236,7 @@ TP_DEF tp_status tp_check_gradients(tp_node *y, const tp_feed *feeds, int n_feed
 /* Read and set the current value of a variable; load converts float dtypes, shapes must be equal. */
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value);
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
-/* number of elements of a variable; 0 if there is no such variable */
+/* Returns the value of the variable global_step; 0 if the graph has none. */
 TP_DEF int64_t tp_get_global_step_value(tp_session *s);
 /* Named state that checkpoints store with the variables ("tp:" keys). A trainer puts its random step, the stream's position and the
  * state of its callbacks there before it saves. */
@@ -1240,7 +1246,7 @@ TP_DEF tp_dict *tp_session_state(tp_session *s);
  * variables (inference beside training, predictors on threads). A run beside a training step may read some variables before and
  * some after their update, or half of one; the thread sanitizer reports that. On one GPU runs take turns.
  * Each set of fetches and of shapes of the feeds has a plan of its own. An exec keeps 32 plans, and those used least recently make room
- * for new ones; of a session whose variables no run writes, 4 of them keep packed weights. So feed few shapes: pad batches to a few sizes. */
+ * for new ones; 4 of those that write no variable keep packed weights. So feed few shapes: pad batches to a few sizes. */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
 TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own exec, made at first use and freed with it */
@@ -1257,7 +1263,7 @@ TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
 TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* from now on, measures the time of each kernel */
 typedef struct tp_plan_info {
-    /* numbers of kernels, of element-wise ops inside fused kernels, of ops folded to constants */
+    /* numbers of kernels, of ops that are computed by another op's kernel, of ops folded to constants */
     int n_steps, n_fused, n_folded;
     int n_copies; /* number of steps that copy a value to another device */
     /* each run replays one recording of a GPU, or several with host ops between them */
@@ -1413,7 +1419,9 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
 /* Loads a checkpoint into a session of your own: tp_saver_restore, tp_session_init_run and tp_session_init_free in one call, and the random
  * step of the session's exec. path: as for tp_saver_restore. */
 TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path);
-/* Write trainable and model variables only, compressed, keys with ":0", as tensorpack's tools do. [dump_session_params] */
+/* Write trainable and model variables only. npz is compressed and its keys end in ":0", as tensorpack's tools write it; the other
+ * formats (see tp_save_checkpoint_vars) are as tp_save_checkpoint writes them: names without ":0", not compressed.
+ * [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
 /* Loads a checkpoint into a dict. path: as for tp_saver_restore; removes ":0" from names. */
 TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d);
@@ -2185,6 +2193,8 @@ typedef struct tp__variable_scope {
 
 struct tp_collection_backup {
     bool all; /* a backup of all collections: restoring empties those that were added later */
+    bool
+        of_tower; /* made while towers are built: it has the tower's own nodes, since the other towers go on meanwhile */
     int n;
     const char **key;
     tp_node ***item;
@@ -2709,6 +2719,12 @@ TP_DEF const char *tp_name_scope(const tp_graph *g)
     return g->name_scope[g->n_name_scope - 1];
 }
 
+static void tp__require_scope_name(tp_graph *g, const char *name)
+{
+    if (!tp__name_valid(name))
+        tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'", name);
+}
+
 static void tp__name_scope_enter(tp_graph *g, const char *full)
 {
     if (g->n_name_scope == TP__MAX_SCOPES) {
@@ -2725,6 +2741,7 @@ TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
 
     size_t n = name ? strlen(name) : 0;
     const char *full = "";
+    if (n > 0) tp__require_scope_name(g, name);
     if (n == 0) {
         full = "";
     } else if (name[n - 1] == '/') { /* the name ends with "/": enter this scope itself, from the root */
@@ -2734,9 +2751,6 @@ TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
         if (*full && !tp__map_get(&g->used, full) && !tp__map_put(&g->used, full, (void *)(uintptr_t)1))
             tp__graph_nomem(g);
     } else {
-        if (!tp__name_valid(name))
-            tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'",
-                          name);
         full = g->status == TP_OK ? tp__unique_name(g, tp_name_scope(g), name) : "";
         if (!full) full = "";
     }
@@ -2760,6 +2774,7 @@ TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool t
 {
     TP__GRAPH_REQUIRE(g, g && name && *name, g)
 
+    tp__require_scope_name(g, name);
     const char *outer = top_level ? "" : tp_name_scope(g);
     const char *key = tp_arena_printf(&g->arena, "%s|%s", outer, name);
     if (!key) tp__graph_nomem(g), key = "";
@@ -3036,10 +3051,26 @@ static bool tp__shape_fits(const tp_shape *s)
     return true;
 }
 
+/* Returns the element type of an operand that TP_ONLY_F32 leaves out, if the op has a loop, which reads it as float32; otherwise
+ * TP_DTYPE_UNSET. A row whose loop reads other types itself has TP_OP_ANY_DTYPE. */
+static tp_dtype tp__type_without_loops(const tp_infer *s)
+{
+    const bool has_loop = s->op->naive_f32 && !(s->op->flags & TP_OP_ANY_DTYPE);
+    for (int i = 0; !TP__HAS_F64 && has_loop && i < s->n_in + s->n_var; i++) {
+        const tp_dtype d = i < s->n_in ? s->in[i].dtype : s->var[i - s->n_in].dtype;
+        if (tp__is_left_out(d)) return d;
+    }
+    return TP_DTYPE_UNSET;
+}
+
 /* Calls the row's shape rule, and checks that its results are valid shapes. */
 static tp_status tp__infer_types(tp_infer *s)
 {
     const unsigned before = tp__n_errors;
+    const tp_dtype left_out = tp__type_without_loops(s);
+    if (left_out != TP_DTYPE_UNSET)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s in a program that was built with TP_ONLY_F32",
+                             s->op->name, tp_dtype_name(left_out));
     const tp_status st = tp__add_missing_sentence(s->name, before, s->op->infer(s));
     const int n_row = s->op->n_out;
     char t[TP_SHAPE_TEXT];
@@ -3719,6 +3750,9 @@ TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
     return c ? (tp_node *const *)(void *)c->list.item : NULL;
 }
 
+/* The number of nodes in a collection that are not of the tower that tp_build_on_towers builds now. */
+static int tp__towers_entry_count(const tp_graph *g, const char *key);
+
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys)
 {
     TP__REQUIRE(g && (!keys || n_keys >= 0), NULL)
@@ -3731,17 +3765,26 @@ TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const
     b->n_item = (int *)tp_graph_alloc(g, (size_t)n * sizeof *b->n_item);
     if (!b->key || !b->item || !b->n_item) return NULL;
     b->all = keys == NULL;
+    b->of_tower = g->towers != NULL;
     b->n = n;
     for (int i = 0; i < n; i++) {
         const char *key = keys ? keys[i] : ((tp__collection *)g->collection.item[i])->key;
         const tp__collection *c = tp__find_collection(g, key);
+        const int first = b->of_tower ? tp__towers_entry_count(g, key) : 0;
         b->key[i] = tp_graph_strdup(g, key);
-        b->n_item[i] = c ? c->list.n : 0;
+        b->n_item[i] = c && c->list.n > first ? c->list.n - first : 0;
         b->item[i] = (tp_node **)tp_graph_alloc(g, (size_t)b->n_item[i] * sizeof(tp_node *));
         if (!b->key[i] || !b->item[i]) return NULL;
-        for (int j = 0; j < b->n_item[i]; j++) b->item[i][j] = (tp_node *)c->list.item[j];
+        for (int j = 0; j < b->n_item[i]; j++) b->item[i][j] = (tp_node *)c->list.item[first + j];
     }
     return b;
+}
+
+/* Leaves a collection the nodes that a backup does not have: those of the towers before this one. */
+static void tp__restore_to_entry(tp_graph *g, const tp_collection_backup *b, tp__collection *c)
+{
+    const int first = b->of_tower && g->towers ? tp__towers_entry_count(g, c->key) : 0;
+    if (c->list.n > first) c->list.n = first;
 }
 
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b)
@@ -3749,10 +3792,17 @@ TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b)
     TP__REQUIRE(g, )
 
     if (!b) return;
-    for (int i = 0; b->all && i < g->collection.n; i++) ((tp__collection *)g->collection.item[i])->list.n = 0;
+    if (b->of_tower && !g->towers) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE,
+                      "restore_collection: the backup was made by a tower's function, which has "
+                      "returned: restore it there");
+        return;
+    }
+    for (int i = 0; b->all && i < g->collection.n; i++)
+        tp__restore_to_entry(g, b, (tp__collection *)g->collection.item[i]);
     for (int i = 0; i < b->n; i++) {
         tp__collection *c = tp__find_collection(g, b->key[i]);
-        if (c) c->list.n = 0;
+        if (c) tp__restore_to_entry(g, b, c);
         for (int j = 0; j < b->n_item[i]; j++) tp_collection_add(g, b->key[i], b->item[i][j]);
     }
 }
@@ -3986,7 +4036,7 @@ static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, voi
             tp_node_name(v));
     tp_variable *var = tp_node_variable(v);
     if (!var) tp_log(TP_LOG_WARN, "freeze_variables: '%s' is a tensor that another getter made", tp_node_name(v));
-    if (var && flags[1]) {
+    if (var && flags[1] && !var->trainable) { /* one that was there before stays as it is */
         int n = 0;
         bool in_collection = false;
         tp_node *const *model = tp_collection(g, TP_KEY_MODEL_VARIABLES, &n);
@@ -4107,13 +4157,14 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
     char t[TP_SHAPE_TEXT];
     tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     for (int i = 0; i < n; i++) {
-        const size_t w = strlen(vars[i]->op->name);
-        if (strncmp(vars[i]->op->name, "tower", 5) != 0 && w > width) width = w;
+        const tp_variable *v = tp_node_variable(vars[i]);
+        const size_t w = v && !v->copy_of ? strlen(v->name) : 0;
+        if (w > width) width = w;
     }
     tp_buf_printf(out, "%-*s  %-16s %10s\n", (int)width, "name", "shape", "#elements");
     for (int i = 0; i < n; i++) {
         const tp_variable *v = tp_node_variable(vars[i]);
-        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* skip a tower's own copy of a variable */
+        if (!v || v->copy_of) continue; /* a tower's own copy of a variable */
         const int64_t size = tp_shape_size(&v->shape);
         tp_buf_printf(out, "%-*s  %-16s %10lld\n", (int)width, v->name, tp_shape_text(&v->shape, t), (long long)size);
         count++;
@@ -4150,7 +4201,7 @@ static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
     }
     memcpy((void *)query, (const void *)targets, (size_t)n * sizeof *query);
     for (int i = 0; i < n; i++)
-        if (targets[i] && targets[i]->op->id >= 0) seen[targets[i]->op->id] = 1;
+        if (targets[i] && targets[i]->op->id >= 0 && targets[i]->op->graph == g) seen[targets[i]->op->id] = 1;
     for (int id = g->op.n - 1; id >= 0; id--) { /* inputs are created before the operations that read them */
         if (!seen[id]) continue;
         const tp_operation *o = (const tp_operation *)g->op.item[id];
@@ -4396,7 +4447,6 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
 }
 
 /* The number of nodes in a collection when the current tower was entered. */
-static int tp__towers_entry_count(const tp_graph *g, const char *key);
 static int tp__tower_entry_count(const tp_graph *g, const char *key)
 {
     if (g->towers) return tp__towers_entry_count(g, key);
@@ -6652,6 +6702,32 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
     return out;
 }
 
+/* Whether the variable EMA/<name>/biased has the average of another node than x. */
+static bool tp__is_average_of_other(tp_graph *g, const char *name, const tp_node *x)
+{
+    const char *full = tp_arena_printf(&g->arena, "EMA/%s/biased", name);
+    const tp_variable *v = full ? tp__variable_named(g, full) : NULL;
+    for (int i = 0; v && i < tp_graph_n_operations(g); i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (o->row != &tp__op_ema_debias || o->var[0] != v) continue;
+        const tp_node *in = o->in[0];
+        return in != x && !(in->op->row == &tp__op_cast && in->op->in[0] == x);
+    }
+    return false;
+}
+
+/* Returns the name of x's moving average, without EMA/: that of its op, followed by the output's index for outputs but the first. A
+ * name that another node's average has gets the suffix _1, _2, ... A second average of x itself has the variables of the first. */
+static const char *tp__average_name(tp_graph *g, const tp_node *x)
+{
+    const char *base = tp__strip_towers(g, x->op->name);
+    if (x->index > 0) base = tp_arena_printf(&g->arena, "%s_%d", base, x->index);
+    const char *name = base;
+    for (int k = 1; name && tp__is_average_of_other(g, name, x); k++)
+        name = tp_arena_printf(&g->arena, "%s_%d", base, k);
+    return name ? name : (tp__graph_nomem(g), "");
+}
+
 /* Adds the moving average of one scalar. Returns NULL in towers other than the main one, under reuse, and after a mistake. */
 static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__collection_keys *averages,
                                    const tp__collection_keys *summaries)
@@ -6670,7 +6746,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__collection
                       tp_shape_text(&x->shape, t));
         return NULL;
     }
-    const char *name = tp__strip_towers(g, x->op->name);
+    const char *name = tp__average_name(g, x);
     if (x->dtype != TP_F32) x = tp_cast(x, TP_F32);
     tp_variable_desc vd;
     memset(&vd, 0, sizeof vd);
@@ -6721,7 +6797,10 @@ TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, c
     }
     tp_node **ema = NULL;
     for (int i = 0; i < n; i++) {
-        if (!scalars[i]) tp_log(TP_LOG_WARN, "tp_add_moving_summary: node %d is NULL: nothing is reported of it", i);
+        if (!scalars[i]) {
+            tp_log(TP_LOG_WARN, "tp_add_moving_summary: node %d is NULL: nothing is reported of it", i);
+            continue;
+        }
         tp_node *y = tp__moving_summary(scalars[i], decay, &averages, &summaries);
         if (!y) return NULL;
         if (!ema) ema = (tp_node **)tp_graph_alloc(tp_node_graph(y), (size_t)n * sizeof *ema);
@@ -6777,7 +6856,8 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  *                chains of element-wise ops into one kernel each
  *   7. emit      makes the steps in order, each with its kernel and buffers, and the copies between devices
  *   8. place     puts results over operands that are read for the last time, and buffers into the arena by lifetime
- * Each of these steps keeps the bits of every value: a fetch never changes what is trained.
+ * Each of these steps keeps the bits of every value: a fetch never changes what is trained. The one exception is in predictions, a
+ * border of zeros under weights that are infinite or NaN (tp__fuse_pad).
  *
  * Each operation runs on its device, and its values are in that device's arena. Steps 4 to 6 never combine operations of
  * different devices. A value that is read on another device is copied there when its first reader on that device is emitted
@@ -7792,7 +7872,7 @@ static void tp__plan_precision(tp__compiler *c)
         const unsigned flags = o->row->flags;
         const int v = c->first_value[o->id];
         c->constant[o->id] = o->row == &tp__op_constant;
-        if ((flags & TP_OP_SOURCE) || o->n_var || o->out[0].dtype != TP_F32) continue;
+        if ((flags & TP_OP_SOURCE) || o->n_var) continue;
         bool all_half = true, any_float32 = false, constant = true;
         for (int i = 0; i < o->n_in; i++) {
             const tp_node *in = o->in[i];
@@ -7805,8 +7885,10 @@ static void tp__plan_precision(tp__compiler *c)
             all_half = all_half && tp__is_stored_half(c, in);
             any_float32 = true;
         }
+        /* true for each op that is folded (tp__plan_fold), of any type: folded ops read float32, so that none needs a cast */
         c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
-        if (c->constant[o->id] || !any_float32) { /* constants are folded in float32 */
+        if (o->out[0].dtype != TP_F32) continue;
+        if (c->constant[o->id] || !any_float32) {
             c->keeps_float32[o->id] = 0;
             continue;
         }
@@ -8059,7 +8141,8 @@ static bool tp__product_may_descend(const tp__compiler *c, const tp_operation *m
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
     const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
                    *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
-    if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
+    /* the row allows a third input, which no kernel reads; the fused step has the learning rate there */
+    if (m->n_in != 2 || !t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
     const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
     return K >= 1 && K <= TP__WHOLE_SUM && K * (M + N) <= M * N;
 }
@@ -8297,7 +8380,7 @@ static bool tp__can_read_border(const tp__compiler *c, const tp_operation *o, co
 }
 /* A convolution reads its input as if that had the border of zeros that an op before it adds for it alone, a max pool as if it had one
  * of minus infinity. The gradients read the border, so this is for predictions. The values are those of the two ops, but for weights
- * that are infinite or NaN: times the zeros of a border these give NaN, which a fused border does not. */
+ * that are infinite or NaN: times the zeros of a border these give NaN; in a fused border it depends on the kernel. */
 TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const tp_operation *pad = o->n_in ? o->in[0]->op : NULL;
@@ -8340,8 +8423,11 @@ TP__UNUSED static tp_status tp__fuse_norm_after(tp__compiler *c, const tp_operat
     const tp_operation *norm = id >= 0 ? c->op[id] : NULL;
     if (!norm || !(norm->row->flags & TP__OP_BATCH_NORM_INFER) ||
         tp__alias_root(c, tp__value_of(c, norm->in[0])) != v || c->folded[id] ||
-        tp__device_of(c, norm) != tp__device_of(c, o) || !tp__channels_last(c, norm) ||
-        c->value[c->first_value[o->id]].type.dtype != TP_F32 || c->value[c->first_value[id]].type.dtype != TP_F32)
+        !tp__type_equal(&c->value[v].type,
+                        &c->value[tp__value_of(c, norm->in[0])].type) || /* a view has other channels */
+        tp__device_of(c, norm) != tp__device_of(c, o) ||
+        !tp__channels_last(c, norm) || c->value[c->first_value[o->id]].type.dtype != TP_F32 ||
+        c->value[c->first_value[id]].type.dtype != TP_F32)
         return TP_OK;
     for (int i = 1; i < 5; i++)
         if (c->value[tp__alias_root(c, tp__value_of(c, norm->in[i]))].type.dtype != TP_F32) return TP_OK;
@@ -8414,7 +8500,9 @@ TP__UNUSED static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o,
         return TP_OK;
     tp_node *other = sum->in[tp__alias_root(c, tp__value_of(c, sum->in[0])) == v];
     const tp_node *root = tp__alias_root_node(c, other);
-    if (tp__value_of(c, root) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
+    const tp_type *type = &c->value[v].type; /* also that of the sum, which may read a view of v */
+    if (tp__value_of(c, root) == v || !tp__type_equal(type, &c->value[tp__value_of(c, other)].type) ||
+        !tp__type_equal(type, &c->value[c->first_value[id]].type))
         return TP_OK;
     /* the other summand must be computed before o; if it is an element-wise op, it runs at the end of its chain, which
      * may be after o */
@@ -8522,7 +8610,7 @@ TP__UNUSED static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *
 }
 
 /* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
- * that still exist keep their bits. */
+ * that still exist keep their bits; tp__fuse_pad says its exception. */
 static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product, or the rows of a table, where they are summed",
      tp__fuse_descent},
@@ -9802,15 +9890,19 @@ static tp_status tp__copy_fetched_variable(tp__compiler *c, const tp_operation *
     return tp__copy_out(c, v, c->value[v].buffer, o->name, tp__device_of(c, o));
 }
 
-/* The value of a read_after is the variable's memory itself. */
+/* The value of a read_after is the variable's memory itself. It is copied if the variable is written before the last op reads it: by
+ * an older op that waited for others, as newer ones wait for these reads. */
 static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int at)
 {
     const int v = c->first_value[o->id];
+    bool changes = false;
+    for (int u = c->use_head[v]; u >= 0; u = c->use_next[u])
+        changes = changes || tp__written_between(c, o->var[0], at, c->position[c->use_op[u]]);
     const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&c->value[v].type), tp__device_of(c, o));
     if (b < 0) return tp__nomem_plan();
     c->plan->buffer[b].var = o->var[0];
     c->value[v].buffer = b;
-    return tp__copy_fetched_variable(c, o, at);
+    return changes ? tp__copy_out(c, v, b, o->name, tp__device_of(c, o)) : tp__copy_fetched_variable(c, o, at);
 }
 
 /* Emits a view that is no alias: its operand is on another device, or will be overwritten. */
@@ -10513,6 +10605,17 @@ static tp_session *tp__session_make(tp_graph *g, const tp_session_config *c)
         if (s->device[i]->host) tp__log_if_slow();
     return s;
 }
+/* A session of one thread, for one task. */
+static tp_status tp__session_of_task(tp_graph *g, tp_session **s)
+{
+    const unsigned n_errors = tp__n_errors;
+    tp_session_config c;
+    memset(&c, 0, sizeof c);
+    c.threads = 1;
+    *s = tp__session_make(g, &c);
+    if (*s) return TP_OK;
+    return n_errors != tp__n_errors ? tp__error_status : TP_ERR_NOMEM;
+}
 TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
 {
     tp_session *s = tp__session_make(g, c);
@@ -11057,6 +11160,7 @@ TP_DEF void tp_trace_free(tp_trace *t)
 
 static void tp__json_string(tp_buf *b, const char *s)
 {
+    const size_t begin = b->len;
     tp_buf_printf(b, "\"");
     for (; *s; s++) {
         const unsigned char c = (unsigned char)*s;
@@ -11065,6 +11169,7 @@ static void tp__json_string(tp_buf *b, const char *s)
         else tp_buf_put(b, s, 1);
     }
     tp_buf_printf(b, "\"");
+    if (!b->failed) tp__mend_utf8(b->data + begin, b->len - begin);
 }
 
 /* Returns the process number of a device in the trace: 0 for records without a device, then in order of appearance. */
@@ -11705,11 +11810,7 @@ static tp_status tp__gradient_test_begin(tp__gradient_test *t, tp_node *y, const
     if (t->n == 0) tp_graph_fail(g, NULL, TP_ERR_ARG, "no floating value is fed: there is no gradient to test");
     tp_gradients(t->cost, t->x, t->n, t->dx);
     if (tp__is_broken(g)) return tp_fail(g->status, "%s", g->error);
-    tp_session_config c;
-    memset(&c, 0, sizeof c);
-    c.threads = 1;
-    t->session = tp__session_make(g, &c);
-    return t->session ? TP_OK : TP_ERR_NOMEM;
+    return tp__session_of_task(g, &t->session);
 }
 
 static tp_status tp__gradient_test_all(tp__gradient_test *t, tp_node *y, const tp_feed *feeds, double tolerance)
@@ -11729,7 +11830,7 @@ static tp_status tp__gradient_test_all(tp__gradient_test *t, tp_node *y, const t
                          tp_shape_text(&t->feed[t->feed_of[i]].value.shape, b));
         }
     }
-    for (int i = 0; i < t->n && st == TP_OK; i++) st = tp__gradient_test_one(t, i);
+    for (int i = 0; i < t->n && st == TP_OK && t->worst <= DBL_MAX; i++) st = tp__gradient_test_one(t, i);
     if (tolerance <= 0) tolerance = single ? 0.02 : 1e-6;
     if (st != TP_OK || t->worst <= tolerance) return st;
     char place[TP__PLACE_TEXT];
@@ -11772,12 +11873,10 @@ TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_t
     tp_graph *g = tp_node_graph(x);
     TP__REQUIRE(x && (feeds || n_feeds == 0) && n_feeds >= 0, TP_ERR_ARG)
     if (tp__is_broken(g)) return tp_fail(g ? g->status : TP_ERR_ARG, "%s", g ? g->error : tp__no_node_sentence);
-    tp_session_config c;
-    memset(&c, 0, sizeof c);
-    c.threads = 1;
-    tp_session *s = tp__session_make(g, &c);
+    tp_session *s;
     const tp_tensor *v = NULL;
-    tp_status st = s ? tp_session_run(s, feeds, n_feeds, &x, 1, &v) : TP_ERR_NOMEM;
+    tp_status st = tp__session_of_task(g, &s);
+    if (st == TP_OK) st = tp_session_run(s, feeds, n_feeds, &x, 1, &v);
     if (st == TP_OK && value) st = tp_tensor_copy(value, v);
     if (st == TP_OK && !value) {
         char shape[TP_SHAPE_TEXT];
@@ -11798,12 +11897,20 @@ static tp_status tp__no_variable(const tp_graph *g)
     return tp_fail(TP_ERR_ARG, "there is no variable: it is NULL%s", tp__missing(g, true, reason));
 }
 
+/* A variable's id counts within its graph: in another graph's session it would be the id of another variable, or of none. */
+static tp_status tp__check_variable(const tp_session *s, const tp_variable *v)
+{
+    if (v->graph == s->graph) return TP_OK;
+    return tp_fail(TP_ERR_ARG, "'%s' is not a variable of this session's graph", v->name);
+}
+
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value)
 {
     if (s && !v) return tp__no_variable(s->graph);
     TP__REQUIRE(s && v && value, TP_ERR_ARG)
 
-    tp_status st = tp__session_grow(s);
+    tp_status st = tp__check_variable(s, v);
+    if (st == TP_OK) st = tp__session_grow(s);
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
@@ -11834,9 +11941,10 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (s && !v) return tp__no_variable(s->graph);
     TP__REQUIRE(s && v && value, TP_ERR_ARG)
 
-    tp_status st = tp__session_grow(s);
+    tp_status st = tp__check_variable(s, v);
+    if (st == TP_OK) st = tp__session_grow(s);
+    if (st == TP_OK) st = tp__may_load(v, value);
     if (st != TP_OK) return st;
-    if ((st = tp__may_load(v, value)) != TP_OK) return st;
     if (v->id < s->n_loaded) s->loaded[v->id] = true;
     tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
@@ -12317,7 +12425,8 @@ static tp_status tp__save_add(tp__save *a, const char *name, const char *suffix,
 /* Adds a variable to the list to save. The caller has allocated the list. */
 static tp_status tp__save_variable(tp__save *a, const tp_variable *v, const char *suffix)
 {
-    const tp_status st = tp__save_add(a, v->name, suffix, v->dtype, v->shape, NULL);
+    tp_status st = tp__check_variable(a->session, v);
+    if (st == TP_OK) st = tp__save_add(a, v->name, suffix, v->dtype, v->shape, NULL);
     if (st == TP_OK) a->variable[a->n++] = v;
     return st;
 }
@@ -12402,7 +12511,9 @@ TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
     for (int k = 0; k < 2; k++)
         for (int i = 0; st == TP_OK && i < n[k]; i++) {
             const tp_variable *v = tp_node_variable(vars[k][i]);
-            if (v && !v->local) st = tp__save_variable(&a, v, plain ? "" : ":0");
+            bool is_first = true; /* a trainable variable may also be one of the model's */
+            for (int q = 0; k == 1 && q < n[0]; q++) is_first = is_first && vars[0][q] != vars[1][i];
+            if (v && !v->local && is_first) st = tp__save_variable(&a, v, plain ? "" : ":0");
         }
     return tp__save_end(&a, st, full, true);
 }
@@ -13020,7 +13131,7 @@ static void tp__tell_slots(const tp__restore *r, const tp_session *s, const tp__
 /* The variable that x reads, also through a cast; NULL if x is computed. */
 static const tp_variable *tp__variable_behind(const tp_node *x)
 {
-    while (!tp_node_variable(x) && x->op->n_in == 1) x = x->op->in[0];
+    while (!tp_node_variable(x) && x->op->row == &tp__op_cast) x = x->op->in[0];
     return tp_node_variable(x);
 }
 /* Leaves out the averages and powers of beta of `update`, one of Adam or LAMB, if one of them is not restored. Returns how many values
@@ -13486,6 +13597,7 @@ struct tp_predictor {
     /* for each input: 1 + the output whose last value it gets; 0: the caller gives it. NULL: the caller gives all */
     int *carried_output;
     tp_tensor *state;               /* values of the carried inputs; dtype 0: they are zeros */
+    bool has_state;                 /* a call has succeeded since they were zeros */
     bool running;                   /* atomic: a call is in progress */
     tp_predictor **tower_predictor; /* the predictors of the other towers */
     int n_tower_predictor;
@@ -13629,6 +13741,7 @@ TP_DEF void tp_predictor_reset(tp_predictor *p)
 {
     TP__REQUIRE(p, )
     for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
+    p->has_state = false;
 }
 
 /* Prepares the value of the carried input i. `first` is the first given input, which tells the batch size, or NULL. */
@@ -13683,6 +13796,8 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     if (st == TP_OK) st = tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
     for (int i = 0; p->carried_output && i < p->n_in && st == TP_OK; i++)
         if (p->carried_output[i]) st = tp_tensor_copy(&p->state[i], outputs[p->carried_output[i] - 1]);
+    if (st == TP_OK) p->has_state = true;
+    else if (!p->has_state) tp_predictor_reset(p); /* their shape is that of the call that failed */
     tp__mark_running(&p->running, false);
     return st;
 }
@@ -14184,7 +14299,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
 
 static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range); }
 
-/* All operands must have one element type, for which the row has a block function. */
+/* All operands must have one element type, for which the row has a block function (which with TP_ONLY_F32 integers lack). */
 static tp_status tp__infer_map(tp_infer *s)
 {
     const tp_dtype d = s->in[s->n_in - 1].dtype;
@@ -14210,11 +14325,11 @@ static tp_status tp__infer_logical(tp_infer *s)
     return tp__infer_broadcast_same(s);
 }
 
-/* Checks that input 0 has a number type. */
+/* Checks that input 0 has a number type. With TP_ONLY_F32 only the ops that add to a variable have loops for integers. */
 static tp_status tp__infer_number(tp_infer *s)
 {
     const tp_dtype d = s->in[0].dtype;
-    if (d == TP_U8 || d == TP_BOOL)
+    if (d == TP_U8 || d == TP_BOOL || (!TP__HAS_F64 && d != TP_F32 && s->n_var == 0))
         return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
                              tp_dtype_name(d));
     return TP_OK;
@@ -14409,8 +14524,12 @@ TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 }
 #endif
 
-/* -- floordiv, mod: a = floor(a / b) b + mod(a, b); mod has the sign of b, as in Python -- >>op floordiv, mod
- *   Integers: x / 0 and x mod 0 are 0. Gradient of mod: da = dy, db = -dy floor(a / b); floordiv has none. */
+/* -- floordiv, mod: floor(a / b), and a - q b with the whole number q that gives it the sign of b --- >>op floordiv, mod
+ *   Integers: floordiv is q, as in Python; x / 0 and x mod 0 are 0. Reals: mod is rounded only once, as in Python. floordiv rounds
+ *   a / b before floor, as in TensorFlow, so it is q + 1 where the quotient rounds up to a whole number: with b = 0.1f, which is a
+ *   little more than 1/10, floordiv(1, b) is 10, and mod(1, b) is 1 - 9 b, just below b.
+ *   Gradient of mod: da = dy, db = -dy q, q = (a - mod) / b rounded to a whole number, NaN where b is infinite and is the result;
+ *   floordiv has none. */
 #ifdef TP__PASS_INT
 /* Without branches, which random numbers would make slow. By 0 and by -1 a processor cannot divide all numbers; the least
  * integer has no negative: the result wraps around. */
@@ -14451,7 +14570,7 @@ TP__MAP2(mod, char, real, TP__F(tp__floor_remainder)(a, b))
 #ifdef TP__ROWS
 static void tp__mod_gradient(tp_grad *g)
 {
-    tp_node *q = tp_floordiv(g->in[0], g->in[1]);
+    tp_node *q = tp_round(tp_div(tp_sub(g->in[0], &g->out[0]), g->in[1]));
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
 }
@@ -14526,6 +14645,7 @@ TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 #endif
 
 /* -- clip: y = min(max(x, low), high) ------------------------------------------------- >>op clip, clip_grad
+ *   On integers low and high are rounded inwards; a whole number must be between them.
  *   dx = dy where low <= x <= high, else 0; with `flat` where low < x < high. NaN stays NaN. */
 #ifdef TP__PASS_INT
 static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const void *attrs)
@@ -14535,7 +14655,6 @@ static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const vo
     TP__NUM *y = (TP__NUM *)y_;
     const int64_t minimum = sizeof(TP__NUM) == 8 ? INT64_MIN : INT32_MIN,
                   maximum = sizeof(TP__NUM) == 8 ? INT64_MAX : INT32_MAX;
-    /* for integers the bounds of clip are rounded inwards */
     const TP__NUM low = (TP__NUM)tp__float_to_int((tp__wide)ceil((double)t->low), minimum, maximum);
     const TP__NUM high = (TP__NUM)tp__float_to_int((tp__wide)floor((double)t->high), minimum, maximum);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
@@ -14553,7 +14672,11 @@ static tp_status tp__clip_infer(tp_infer *s)
     const tp__clip_attrs *t = (const tp__clip_attrs *)s->attrs;
     if (!(t->low <= t->high))
         return tp_infer_fail(s, TP_ERR_ARG, "low %g is above high %g", (double)t->low, (double)t->high);
-    return tp__infer_map(s);
+    const tp_status st = tp__infer_map(s);
+    if (st == TP_OK && !tp_dtype_is_float(s->in[0].dtype) && !(ceilf(t->low) <= floorf(t->high)))
+        return tp_infer_fail(s, TP_ERR_ARG, "x is %s, and no whole number is between low %g and high %g",
+                             tp_dtype_name(s->in[0].dtype), (double)t->low, (double)t->high);
+    return st;
 }
 static void tp__clip_gradient(tp_grad *g); /* Adds the gradient of clip, or of clip_grad, from dy and x. */
 static const tp_op tp__op_clip_grad =
@@ -14698,8 +14821,11 @@ static tp_status tp__select_infer(tp_infer *s)
     if (s->in[1].dtype != s->in[2].dtype)
         return tp_infer_fail(s, TP_ERR_DTYPE, "element types %s and %s differ; tp_cast one of them",
                              tp_dtype_name(s->in[1].dtype), tp_dtype_name(s->in[2].dtype));
-    if (bytes == (s->op->block_f64 != NULL))
+    if (bytes != (s->op->block_f32 == tp__select_byte))
         return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_select takes the row that does", s->op->name,
+                             tp_dtype_name(s->in[1].dtype));
+    if (!bytes && !tp__map_block(s->op, s->in[1].dtype)) /* an integer with TP_ONLY_F32 */
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
                              tp_dtype_name(s->in[1].dtype));
     s->out[0].dtype = s->in[1].dtype;
     return tp__infer_broadcast(s, 0, 3, &s->out[0].shape);
@@ -14733,17 +14859,23 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
  *   da = dy b a^(b-1), 0 where b is 0;  db = dy y ln a where a > 0, else 0. */
 TP__MAP2(pow, char, real, TP__POW(a, b))
 #ifdef TP__ROWS
+/* The least number of type d that is normal, thus has a finite inverse. */
+static tp__wide tp__least_normal(tp_dtype d)
+{
+    return d == TP_F64 ? (tp__wide)DBL_MIN : d == TP_F16 ? (tp__wide)(1.0 / 16384) : (tp__wide)FLT_MIN;
+}
 static void tp__pow_gradient(tp_grad *g)
 {
     tp_node *a = g->in[0], *b = g->in[1], *one = tp_const_as(g->graph, a->dtype, 1.0);
     tp_node *positive = tp_greater(a, tp__zero_of(a));
     tp_node *ln_a = tp__where(positive, tp_ln(tp_select(positive, a, one)));
-    /* 0 a^(0-1) is NaN where a is 0. A constant exponent is changed there, which the planner computes once; otherwise the base, so that
-     * the derivative by b stays right where a is not 0. */
+    /* 0 a^(0-1) is NaN where 1/a is infinite: where a is 0 or subnormal. A constant exponent is changed there, which the planner computes
+     * once; otherwise the base, so that the derivative by b stays right elsewhere. */
     tp_node *is_zero = tp_equal(b, tp__zero_of(b)), *base = a, *exponent = b;
     if (b->op->row == &tp__op_constant) exponent = tp_select(is_zero, one, b);
     else {
-        tp_node *both = tp_logical_and(is_zero, tp_equal(a, tp__zero_of(a)));
+        tp_node *least = tp__const_as(g->graph, a->dtype, tp__least_normal(a->dtype));
+        tp_node *both = tp_logical_and(is_zero, tp_less(tp_abs(a), least));
         base = tp_select(both, one, a);
     }
     tp_node *power = tp_pow(base, tp_sub(exponent, one));
@@ -15014,7 +15146,7 @@ static tp_status tp__cast_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_DTYPE, "the input is %s, the attribute `from` says %s",
                              tp_dtype_name(s->in[0].dtype), tp_dtype_name(t->from));
     if (tp_dtype_size(t->to) == 0) return tp_infer_fail(s, TP_ERR_DTYPE, "cast to no element type");
-    if (tp__is_left_out(t->from) || tp__is_left_out(t->to))
+    if (tp__is_left_out(t->to))
         return tp_infer_fail(s, TP_ERR_UNSUPPORTED, "this program was built with TP_ONLY_F32: no cast from %s to %s",
                              tp_dtype_name(t->from), tp_dtype_name(t->to));
     s->out[0].dtype = t->to;
@@ -15038,6 +15170,13 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
     t.to = dtype;
     return tp__op1(&tp__op_cast, x, &t);
 }
+/* The same for a library that may have no other real type than float32, and without the sentence for a poison node. */
+static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
+{
+    return !TP__HAS_F64 || tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
+}
+/* The type in which something that belongs to values of type d is computed: float32 for half precision. */
+static tp_dtype tp__wide_dtype(tp_dtype d) { return TP__HAS_F64 && (d == TP_F16 || d == TP_BF16) ? TP_F32 : d; }
 #endif
 
 /* ==== reductions ======================================================================================= */
@@ -15257,7 +15396,8 @@ TP_DEF tp_node *tp_sum(tp_node *x) { return tp_reduce_sum(x, NULL, 0, false); }
 #endif
 
 /* -- size_ratio: scalar y = elements of x / elements of z, from their shapes alone ------ >>op size_ratio
- *   The gradient of a mean needs it if its size is not known when the graph is built. */
+ *   The gradient of a mean needs it if its size is not known when the graph is built. For half precision y is float32: a count
+ *   may be more than the largest float16. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__size_ratio)(const tp_call *k)
 {
@@ -15269,29 +15409,37 @@ static void TP__F(tp__size_ratio)(const tp_call *k)
 static tp_status tp__size_ratio_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real_scalar(s);
+    s->out[0].dtype = tp__wide_dtype(s->in[0].dtype);
     return st == TP_OK ? tp__infer_one_real(s) : st;
 }
 static const tp_op tp__op_size_ratio =
     TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__size_ratio_infer, NULL,
             TP__NAIVE(tp__size_ratio), TP__FLOPS(tp__flops_none), TP__SHAPE_ONLY(3u));
-/* Returns a scalar of x's dtype: the number of elements of x per element of z. */
+/* Returns a scalar: the number of elements of x per element of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 {
     const int64_t nx = tp_shape_size(&x->shape), nz = tp_shape_size(&z->shape);
-    if (nx > 0 && nz > 0 && nx != INT64_MAX) return tp__const_as(tp_node_graph(x), x->dtype, tp__wide_of(nx / nz));
+    if (nx > 0 && nz > 0 && nx != INT64_MAX)
+        return tp__const_as(tp_node_graph(x), tp__wide_dtype(x->dtype), tp__wide_of(nx / nz));
     return tp__op2(&tp__op_size_ratio, x, z, NULL);
+}
+/* Returns v divided by a count; half precision is divided in float32. */
+static tp_node *tp__div_by_count(tp_node *v, tp_node *count)
+{
+    return tp__as_dtype(tp_div(tp__as_dtype(v, count->dtype), count), v->dtype);
 }
 #endif
 
 /* -- reduce_mean: y = sum of x over axes / their size ---------------------------------- >>op reduce_mean
- *   dx = dy / size, broadcast */
+ *   dx = dy / size, broadcast
+ *   The loop adds in double; the fast kernels add long sums in float32, which is infinite where a sum is beyond its numbers. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__reduce_mean)(const tp_call *k) { TP__F(tp__sum_loop)(k, tp__reduction_of, true); }
 #endif
 #ifdef TP__ROWS
 static void tp__reduce_mean_gradient(tp_grad *g)
 {
-    tp_node *ratio = tp__size_ratio(g->in[0], &g->out[0]), *d = tp_div(tp__with_dims(g, g->dout[0]), ratio);
+    tp_node *count = tp__size_ratio(g->in[0], &g->out[0]), *d = tp__div_by_count(tp__with_dims(g, g->dout[0]), count);
     g->din[0] = tp_broadcast_like(d, g->in[0]);
 }
 static const tp_op tp__op_reduce_mean =
@@ -15305,7 +15453,8 @@ TP_DEF tp_node *tp_mean(tp_node *x) { return tp_reduce_mean(x, NULL, 0, false); 
 #endif
 
 /* -- reduce_max, reduce_min: the largest, the smallest over axes; NaN wins ---- >>op reduce_max, reduce_min
- *   dx = dy / (number of ties) where x = y, else 0 */
+ *   dx = dy / (number of ties) where x = y, else 0. Where y is NaN nothing equals it, and every dx is NaN. For half precision the ties
+ *   are counted in float32. */
 #ifdef TP__PASS_INT
 #define TP__LOWEST  (sizeof(TP__NUM) == 8 ? (TP__NUM)INT64_MIN : (TP__NUM)INT32_MIN)
 #define TP__HIGHEST (sizeof(TP__NUM) == 8 ? (TP__NUM)INT64_MAX : (TP__NUM)INT32_MAX)
@@ -15336,8 +15485,8 @@ static void tp__reduce_extremum_gradient(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
     tp_node *x = g->in[0], *ties = tp_cast(tp_equal(x, tp__with_dims(g, &g->out[0])), x->dtype);
-    tp_node *count = tp_reduce_sum(ties, t->axes, t->n_axes, true);
-    g->din[0] = tp_mul(ties, tp_div(tp__with_dims(g, g->dout[0]), count));
+    tp_node *count = tp_reduce_sum(tp__as_dtype(ties, tp__wide_dtype(x->dtype)), t->axes, t->n_axes, true);
+    g->din[0] = tp_mul(ties, tp__div_by_count(tp__with_dims(g, g->dout[0]), count));
 }
 static const tp_op tp__op_reduce_max =
     TP__REDUCE_ROW("reduce_max", "Max", tp__infer_reduce_number, tp__reduce_extremum_gradient,
@@ -15411,66 +15560,70 @@ TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool kee
  *   Computed as the product of those before x_i times the product of those after it, which is exact for zeros too. Its own
  *   gradient divides by x: it needs x without zeros. Inputs: x, dy. */
 #ifndef TP__PASS_INT
-/* dx = product, then product *= x; and dx *= product, then product *= x. */
-TP__HOT static void TP__F(tp__before)(int64_t n, double *product, const real *x, real *dx)
+/* before = product, then product *= x; and dx = before product, then product *= x. */
+TP__HOT static void TP__F(tp__before)(int64_t n, double *product, const real *x, double *before)
 {
     for (int64_t c = 0; c < n; c++) {
-        dx[c] = (real)product[c];
+        before[c] = product[c];
         product[c] *= (double)x[c];
     }
 }
-TP__HOT static void TP__F(tp__after)(int64_t n, double *product, const real *x, real *dx)
+TP__HOT static void TP__F(tp__after)(int64_t n, double *product, const real *x, const double *before, real *dx)
 {
     for (int64_t c = 0; c < n; c++) {
-        dx[c] = (real)((double)dx[c] * product[c]);
+        dx[c] = (real)(before[c] * product[c]);
         product[c] *= (double)x[c];
     }
 }
-/* The derivative of one output. */
-static void TP__F(tp__reduce_prod_grad_of)(const tp__reduction *r, double dy, const real *x, real *dx)
+/* The derivative of one output. before: room for a double for each element of x, or dx itself where that is double: a float
+ * cannot hold all products of floats. */
+static void TP__F(tp__reduce_prod_grad_of)(const tp__reduction *r, double dy, const real *x, double *before, real *dx)
 {
-    double before = dy, after = 1;
+    double product = dy, after = 1;
     for (int64_t j = 0; j < r->n_run; j++)
         for (int64_t i = 0, at = tp__run_begin(r, j); i < r->run; i++, at += r->step) {
-            dx[at] = (real)before;
-            before *= (double)x[at];
+            before[at] = product;
+            product *= (double)x[at];
         }
     for (int64_t j = r->n_run - 1; j >= 0; j--)
         for (int64_t i = 0, at = tp__run_begin(r, j) + (r->run - 1) * r->step; i < r->run; i++, at -= r->step) {
-            dx[at] = (real)((double)dx[at] * after);
+            dx[at] = (real)(before[at] * after);
             after *= (double)x[at];
         }
 }
 /* The same for n outputs whose elements lie side by side. */
-static void TP__F(tp__reduce_prod_grad_row)(const tp__reduction *r, int64_t n, const real *dy, const real *x, real *dx)
+static void TP__F(tp__reduce_prod_grad_row)(const tp__reduction *r, int64_t n, const real *dy, const real *x,
+                                            double *before, real *dx)
 {
     double product[TP__COLUMNS];
     for (int64_t c = 0; c < n; c++) product[c] = (double)dy[c];
     for (int64_t j = 0; j < r->n_run; j++)
         for (int64_t i = 0, at = tp__run_begin(r, j); i < r->run; i++, at += r->step)
-            TP__F(tp__before)(n, product, x + at, dx + at);
+            TP__F(tp__before)(n, product, x + at, before + at);
     for (int64_t c = 0; c < n; c++) product[c] = 1;
     for (int64_t j = r->n_run - 1; j >= 0; j--)
         for (int64_t i = 0, at = tp__run_begin(r, j) + (r->run - 1) * r->step; i < r->run; i++, at -= r->step)
-            TP__F(tp__after)(n, product, x + at, dx + at);
+            TP__F(tp__after)(n, product, x + at, before + at, dx + at);
 }
 static void TP__F(tp__reduce_prod_grad_range)(const tp_call *k, int64_t from, int64_t to)
 {
     const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
+    double *before = (double *)(sizeof(real) == sizeof(double) ? k->out[0].data : k->scratch);
     tp__reduction r;
     tp__reduction_of(&r, k);
     for (int64_t o = from, n; o < to; o += n) {
         const int64_t first = tp__out_begin(&r, o);
         n = tp__side_by_side(&r, o, to, TP__COLUMNS);
-        if (n == 1) TP__F(tp__reduce_prod_grad_of)(&r, (double)dy[o], x + first, dx + first);
-        else TP__F(tp__reduce_prod_grad_row)(&r, n, dy + o, x + first, dx + first);
+        if (n == 1) TP__F(tp__reduce_prod_grad_of)(&r, (double)dy[o], x + first, before + first, dx + first);
+        else TP__F(tp__reduce_prod_grad_row)(&r, n, dy + o, x + first, before + first, dx + first);
     }
 }
 static void TP__F(tp__reduce_prod_grad)(const tp_call *k)
 {
     tp__reduction r;
     tp__reduction_of(&r, k);
+    if (tp__size(&k->in[0]) == 0) return;
     tp__each_range(k, r.n_out, tp__column_grain(r.n_sum, r.step), TP__F(tp__reduce_prod_grad_range));
 }
 #endif
@@ -15488,6 +15641,11 @@ static tp_status tp__reduce_prod_grad_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
+/* Returns the bytes for the products before the elements of x; dx has them itself if it is double. */
+static size_t tp__products_scratch(const tp_call *k)
+{
+    return k->in[0].dtype == TP_F64 ? 0 : (size_t)tp__size(&k->in[0]) * sizeof(double);
+}
 static void tp__reduce_prod_grad_gradient(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
@@ -15498,7 +15656,8 @@ static void tp__reduce_prod_grad_gradient(tp_grad *g)
 }
 static const tp_op tp__op_reduce_prod_grad =
     TP__ROW("reduce_prod_grad", "ProdGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(reduce), tp__reduce_prod_grad_infer,
-            tp__reduce_prod_grad_gradient, TP__NAIVE(tp__reduce_prod_grad), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
+            tp__reduce_prod_grad_gradient, TP__NAIVE(tp__reduce_prod_grad),
+            TP__FLOPS_SCRATCH(tp__flops_of_input, tp__products_scratch), TP__NO_ONNX);
 static tp_node *tp__reduce_prod_grad(tp_node *x, tp_node *dy, const void *attrs)
 {
     return tp__op2(&tp__op_reduce_prod_grad, x, dy, attrs);
@@ -15767,7 +15926,7 @@ TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL
 #endif
 
 /* -- global_norm: y = sqrt(sum of x^2 over all elements of all inputs) ---------------- >>op global_norm
- *   dx = dy x / y, and 0 where all is 0.  y is float64 if all inputs are float64, else float32. */
+ *   dx = dy x / y, and 0 where all is 0.  y is float64 if all inputs are float64, else float32; dx is computed in y's type. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__global_norm)(const tp_call *k)
 {
@@ -15800,7 +15959,10 @@ TP__UNUSED static tp_node *tp__root_of_powers(tp_node *x, float p)
 static void tp__global_norm_gradient(tp_grad *g)
 {
     tp_node *d = tp_div(g->dout[0], tp_add(&g->out[0], tp__one_at_zero(&g->out[0])));
-    for (int i = 0; i < g->op->n_in; i++) g->din[i] = tp_mul(tp_cast(d, g->in[i]->dtype), g->in[i]);
+    for (int i = 0; i < g->op->n_in; i++) {
+        tp_node *x = g->in[i];
+        g->din[i] = tp__as_dtype(tp_mul(d, tp__as_dtype(x, g->out[0].dtype)), x->dtype);
+    }
 }
 static const tp_op tp__op_global_norm =
     TP__ROW("global_norm", "GlobalNorm", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__global_norm_infer,
@@ -17521,16 +17683,21 @@ TP_DEF tp_node *tp_unsorted_segment_sum(tp_node *data, tp_node *segment_ids, int
 TP_DEF tp_node *tp_unsorted_segment_sum_like(tp_node *data, tp_node *segment_ids, tp_node *like)
 {
     const int64_t begin[TP_MAX_DIMS] = {0};
-    int64_t size[TP_MAX_DIMS], any = TP_ANY;
+    int64_t size[TP_MAX_DIMS], after[TP_MAX_DIMS], any = TP_ANY;
+    bool has_values = true;
     tp_node *wrong = tp__segments_misuse(data, segment_ids);
     if (wrong || !like || tp_is_poison(like)) return wrong ? wrong : tp__gather_grad(data, segment_ids, like);
     if (like->shape.ndim < 1)
         return tp_graph_fail(tp_node_graph(data), NULL, TP_ERR_SHAPE,
                              "unsorted_segment_sum_like: `like` is a scalar, which has no rows");
     if (like->shape.dim[0] >= 0) return tp_unsorted_segment_sum(data, segment_ids, like->shape.dim[0]);
-    if (like->shape.ndim > 1) { /* one value of each row tells their number */
-        for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = d ? 1 : -1;
-        like = tp_reshape_to(tp_slice(like, begin, size), tp_make_shape_n(1, &any));
+    for (int d = 1; d < like->shape.ndim; d++) has_values = has_values && like->shape.dim[d] > 0;
+    /* one value of each row tells their number; rows that may be empty are emptied, and padded by one */
+    if (like->shape.ndim > 1) {
+        for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = d == 0 ? -1 : has_values ? 1 : 0, after[d] = d > 0;
+        like = tp_slice(like, begin, size);
+        if (!has_values) like = tp_pad(like, begin, after, TP_PAD_CONSTANT, 0);
+        like = tp_reshape_to(like, tp_make_shape_n(1, &any));
     }
     like = tp_zeros_like(like->dtype == data->dtype ? like : tp_cast(like, data->dtype));
     tp_node *n = tp_cast(tp_sum(tp_fill_like(tp_cast(like, TP_F64), 1)), segment_ids->dtype);
@@ -18000,7 +18167,8 @@ static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node 
  * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 #ifdef TP__REAL_IS_FLOAT
 typedef void (*tp__conv_loop)(const tp__conv *g, tp__conv_pass what, void *x, void *w, void *y);
-/* Runs `loop` with x, w and y, of which one is the output of the op: it begins with zeros, and has the shape of input 2. */
+/* Runs `loop` with x, w and y, of which one is the output of the op: it begins with zeros. In the two gradients it has the shape of
+ * input 2. */
 static void tp__conv_call(const tp_call *k, tp__conv_pass what, tp__conv_loop loop)
 {
     const tp_operand *x = what == TP__CONV_INPUT_GRAD ? &k->out[0] : &k->in[0],
@@ -18659,19 +18827,19 @@ static void tp__resize_gradient(tp_grad *g)
 #endif
 
 /* -- shared by bilinear_sampler and bilinear_sampler_grad -------------------------------------------------- */
-/* Finds the two pixels for one coordinate v, and the weight f of the second: c = max(v, 0), l = floor(c), f = c - l; pixels l and
- * l + 1, each clamped to the image. Returns false in a constant border: v < 0 or v > size - 1. */
-static bool TP__F(tp__sampler_pixels)(real v, int64_t size, int border, int64_t *at, real *f)
+/* Finds the two pixels for one coordinate v, and the weight f of the second: c = max(v, 0), l = floor(c), f = c - l (0 for an
+ * infinite c); pixels l and l + 1, each clamped to the image. Returns false in a constant border: v < 0 or v > size - 1. */
+TP__HOT static bool TP__F(tp__sampler_pixels)(real v, int64_t size, int border, int64_t *at, real *f)
 {
-    const real c = v > 0 ? v : 0, l = v == v ? TP__FLOOR(c) : 0, last = (real)(size - 1);
-    *f = v == v ? c - l : v;
+    const real c = v > 0 ? v : 0, last = (real)(size - 1), l = c < last ? (real)(int64_t)c : v == v ? TP__FLOOR(c) : 0;
+    *f = v != v ? v : c < (real)INFINITY ? c - l : 0;
     at[0] = l < last ? (int64_t)l : size - 1;
     at[1] = at[0] + 1 < size ? at[0] + 1 : size - 1;
     return border == TP_BORDER_REPEAT || !(v < 0 || v > last);
 }
 /* tp__sampler_pixels for both coordinates of an output: two rows h, two columns w, the weights f of the second ones. */
-static bool TP__F(tp__sampler_place)(const tp_call *k, const real *coords, const tp_shape *image, int64_t *h,
-                                     int64_t *w, real *f)
+TP__HOT static bool TP__F(tp__sampler_place)(const tp_call *k, const real *coords, const tp_shape *image, int64_t *h,
+                                             int64_t *w, real *f)
 {
     const int border = ((const tp__sampler_attrs *)k->attrs)->border;
     const bool inside = TP__F(tp__sampler_pixels)(coords[0], image->dim[1], border, h, &f[0]);
@@ -18916,7 +19084,7 @@ static tp_node *tp__norm_mean(tp_node *v, const tp__norm_set *s)
     if (s->kind == TP__NORM_ROW) return tp_reduce_mean(v, &s->axis, 1, true);
     if (s->kind == TP__NORM_CHANNEL) return tp_reduce_mean(v, s->other, s->n_other, true);
     tp_node *sum = tp__norm_sum(v, s);
-    return tp__norm_spread(tp_div(sum, tp__size_ratio(v, sum)), v, s);
+    return tp__norm_spread(tp__div_by_count(sum, tp__size_ratio(v, sum)), v, s);
 }
 static tp_node *tp__add_or_null(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
 
@@ -18970,11 +19138,11 @@ static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv,
     if (dx_scale) dx_scale = tp__norm_spread(dx_scale, x, s);
     if (dx_scale) dx = tp_mul(tp_sub(x, tp__norm_spread(mean, x, s)), dx_scale);
     if (dmean) dx = tp__add_or_null(dx, tp_broadcast_like(tp__norm_spread(dmean, x, s), x));
-    return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
+    return dx ? tp__div_by_count(dx, tp__size_ratio(x, mean)) : NULL;
 }
 
-/* The gradient of batch_norm, layer_norm or group_norm. row: the op that computes the derivatives by x, gamma and beta for constant mean and
- * inv; dx: the gradient of x through mean and inv, or NULL. */
+/* The gradient of batch_norm, layer_norm or group_norm. row: the op that computes the gradients of x, gamma and beta through y;
+ * dx: the gradient of x through the other outputs (mean, var, inv), or NULL. */
 static void tp__norm_gradient(tp_grad *g, const tp_op *row, tp_node *mean, tp_node *inv, tp_node *dx)
 {
     tp_node *in[5];
@@ -19127,8 +19295,9 @@ static void tp__batch_norm_gradient(tp_grad *g)
     tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
     const tp__norm_set s = tp__norm_set_of(TP__NORM_CHANNEL, x, tp__axis(t->axis, x->shape.ndim), 0);
     if (dvar && t->unbiased) { /* dvar times N/(N-1), or times N if N = 1 */
-        tp_node *n = tp__size_ratio(x, mean), *one = tp_const_as(g->graph, x->dtype, 1);
-        dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), one)));
+        tp_node *n = tp__size_ratio(x, mean), *one = tp_const_as(g->graph, n->dtype, 1);
+        tp_node *ratio = tp_div(n, tp_maximum(tp_affine(n, 1, -1), one));
+        dvar = tp_mul(dvar, tp__as_dtype(ratio, x->dtype));
     }
     tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], dvar, g->dout[3], &s);
     tp__norm_gradient(g, &tp__op_batch_norm_grad, mean, inv, dx);
@@ -19523,6 +19692,21 @@ TP_DEF tp_node *tp_log_softmax(tp_node *x) { return tp__op1(&tp__op_log_softmax,
 
 /* -- sparse_softmax_cross_entropy: y_b = -log softmax(x_b)[label_b] -------------- >>op sparse_softmax_cross_entropy
  * x (B,C), label (B) of integers; y (B), and softmax(x) (B,C) for the gradient: dx = dy_b (softmax(x) - onehot(label)). */
+#ifdef TP__REAL_IS_FLOAT
+/* Whether row b has a label that is no class, which fails the run. What reads its outputs before that gets zeros, and so a gradient
+ * of 0. */
+static bool tp__is_bad_label(const tp_call *k, int64_t b, int64_t label)
+{
+    const int64_t C = k->in[0].shape.dim[1];
+    if (label >= 0 && label < C) return false;
+    tp_kernel_fault(k, label);
+    for (int i = 0; i < 2; i++) {
+        const size_t row = (size_t)(i ? C : 1) * tp_dtype_size(k->out[i].dtype);
+        if (k->out[i].data) memset((char *)k->out[i].data + (size_t)b * row, 0, row);
+    }
+    return true;
+}
+#endif
 static void TP__F(tp__xent_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[1];
@@ -19531,10 +19715,7 @@ static void TP__F(tp__xent_rows)(const tp_call *k, int64_t from, int64_t to)
         const real *x = TP__IN(0) + b * C;
         real *soft = TP__OUT(1) ? TP__OUT(1) + b * C : NULL;
         const int64_t label = tp__index_at(&k->in[1], b);
-        if (label < 0 || label >= C) {
-            tp_kernel_fault(k, label);
-            continue;
-        }
+        if (tp__is_bad_label(k, b, label)) continue;
         real m;
         const real z = TP__F(tp__exp_sum)(x, C, &m, soft);
         for (int64_t c = 0; c < C && soft; c++) soft[c] /= z;
@@ -19565,8 +19746,10 @@ static tp_status tp__xent_infer(tp_infer *s)
 /* One hot labels for a number of classes that is known only when the op runs, as in a batch whose samples are the classes. */
 static tp_node *tp__one_hot_like(tp_node *softmax, tp_node *label)
 {
-    tp_node *number = tp_cumsum(tp_ones_like(softmax), 1, true, false);
-    return tp_cast(tp_equal(number, tp_expand_dims(tp_cast(label, softmax->dtype), 1)), softmax->dtype);
+    tp_node *one =
+        softmax->dtype == TP_F64 ? softmax : tp_cast(softmax, TP_F32); /* Half precision cannot count them. */
+    tp_node *number = tp_cumsum(tp_ones_like(one), 1, true, false);
+    return tp_cast(tp_equal(number, tp_expand_dims(tp_cast(label, number->dtype), 1)), softmax->dtype);
 }
 static void tp__xent_gradient(tp_grad *g)
 {
@@ -19699,7 +19882,8 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 /* -- ctc_loss: y_b = -log of the sum, over all paths that spell the labels, of the product of p_t ------------ >>op ctc_loss
  * p = softmax of the logits. l_0..l_2L are the labels with blanks between and around them. A path is at one place s in each
  * step; then it stays, or moves on by one, or by two from a label to a different one.
- * In logarithms, t counting from 0 and a(-1) = b(T) as given:
+ * In logarithms, t counting from 0; a_-1(0) and b_T(2L) are 0, as a path begins and ends with a blank or the label beside it, and
+ * all other a_-1 and b_T are -infinity:
  *   a_t(s) = log p_t(l_s) + log sum e^a_(t-1) over s, s-1 (s-2),   b_t(s) the same from the end without p_t
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
  * The second output is dx for dy = 1; its own gradient is missing, and a warning says so. Labels that no path spells cost
@@ -20601,7 +20785,8 @@ static tp_status tp__assign_infer(tp_infer *s)
     if (s->op->attr && !tp_dtype_is_float(s->var[0].dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "%s: the variable is %s", s->op->name, tp_dtype_name(s->var[0].dtype));
     s->out[0] = s->var[0];
-    return tp__pred_check(s, 1);
+    const tp_status st = s->op->flags & TP_OP_ANY_DTYPE ? TP_OK : tp__infer_number(s);
+    return st == TP_OK ? tp__pred_check(s, 1) : st;
 }
 static const tp_attr tp__decay_schema[] = {TP__ATTR(tp__assign_attrs, FLOAT, decay), TP__ATTRS_END};
 #define TP__ASSIGN_FLAGS (TP_OP_WRITES_VAR | TP_OP_VIEW)
@@ -21063,8 +21248,12 @@ TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, 
 #endif
 
 /* -- apply_ftrl: follow the regularized leader ----------------------------------------------------- >>op apply_ftrl
- * With p(x) = x^-lr_power: l += g + 2 shrinkage w - (p(a + g^2) - p(a)) / lr w, a += g^2;
+ * With p(x) = x^-lr_power, p(0) = 1 for the power 0: l += g + 2 shrinkage w - (p(a + g^2) - p(a)) / lr w, a += g^2;
  * w = |l| > l1 ? (l1 sign(l) - l) / (p(a) / lr + 2 l2) : 0. */
+TP__HOT static real TP__F(tp__ftrl_power)(real x, real p)
+{
+    return p == (real)0.5 ? TP__RSQRT(x) : p == 0 ? 1 : TP__REXP(p * TP__RLOG(x));
+}
 TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__ftrl_attrs *t = (const tp__ftrl_attrs *)k->attrs;
@@ -21073,8 +21262,7 @@ TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from,
     real *w = TP__F(tp__apply_weight)(k, i), *a = TP__F(tp__apply_slot)(k, i, 0), *l = TP__F(tp__apply_slot)(k, i, 1);
     for (int64_t e = from; e < to; e++) {
         const real sum = a[e] + g[e] * g[e];
-        const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
-        const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
+        const real before = TP__F(tp__ftrl_power)(a[e], p), after = TP__F(tp__ftrl_power)(sum, p);
         l[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
         a[e] = sum;
         const real le = l[e], size = le < 0 ? -le : le;

@@ -34,7 +34,8 @@
  *     }
  *
  * TYPES      float16 and bfloat16 are computed in float32. Integers are computed exactly, but for CumSum, TopK, MatMul, Gemm, Pow,
- *            ReduceMean, ReduceProd, MaxPool, Resize and the like, which compute them in float64: an int64 beyond 2^53 is rounded there.
+ *            ReduceMean, ReduceProd, MaxPool, a Resize that is linear or cubic or has a roi, and the like, which compute them in float64:
+ *            an int64 beyond 2^53 is rounded there.
  * RANDOM     RandomUniform, RandomNormal, their forms with Like, and Bernoulli draw new numbers in each run, also in a tower
  *            for inference, as ONNX says. The numbers follow from the seed of the graph and the name of the node, as those of
  *            tp_rand_uniform do; the attribute `seed` is not used.
@@ -91,7 +92,7 @@ typedef struct tp_import_onnx_desc {
      * "mask$|rotary|relative_coords". A regex without a match gets a warning. NULL: none */
     const char *constants;
     /* limit of the number of operations that import computes from constants, so that a small file cannot keep it busy for ever;
-     * default 2e10, some seconds to a minute; TP_ZERO: none */
+     * default 2e10, some seconds to a minute; TP_ZERO: no operation is allowed */
     double max_work;
     /* limit of the bytes that an import may take, so that a small file cannot fill the memory: the nodes of the graph, with those of
      * recurrent layers and pools that are taken apart, and values that are read or computed; default 1.5 GiB and 16 times the size of the
@@ -192,6 +193,8 @@ static bool tp__is_any(int64_t v) { return v >= TP__OV_ANY && v < TP__OV_ANY + T
 typedef struct tp__symbol {
     tp_node *node;
     int axis, number;
+    int64_t times; /* the size is so many times that of the dimension */
+    int base;      /* number of the symbol of the dimension itself */
 } tp__symbol;
 /* A dimension of an input whose size is not known. */
 typedef struct tp__open_dim {
@@ -199,6 +202,7 @@ typedef struct tp__open_dim {
     const char *input;
     const char *name; /* the dimension's name in the file; "" if it has none, or if .inputs gives the node */
     int axis;
+    int same; /* index in open_dims of the first dimension of this name; its own without a name */
 } tp__open_dim;
 
 /* The state of an import. Operators are built into the user's graph; if all inputs are known, into a private graph, whose
@@ -214,6 +218,9 @@ typedef struct tp__importer {
     tp__map values;
     tp__list all_values;
     tp__list symbols; /* list of symbols: item i is symbol i + 1 */
+    tp__list trials;  /* by operation of the user's graph: shapes of its outputs in trials, see tp__importer_trial */
+    int n_fresh;      /* number of sizes that the trials have invented, beside those of open_dims */
+    int next_open;    /* index in open_dims of the first dimension that no trial has had */
     int64_t opset;
     double work, max_work; /* number of elements listed and operations computed so far, and its limit */
     double value_bytes;    /* of the values that are known */
@@ -225,6 +232,7 @@ typedef struct tp__importer {
     tp__list dim_names;    /* names of the dimensions of the inputs, in their order; the map has each of them */
     tp__map dim_name_map;
     tp__list open_dims;  /* a tp__open_dim for each dimension of an input whose size is not known */
+    tp__map open_names;  /* of each name of theirs, the first one */
     tp__map reads;       /* of each name that is read, how many inputs of nodes have it: see tp__importer_reads */
     bool has_reads;      /* the map was made */
     bool reads_all;      /* what is read is not known */
@@ -404,15 +412,19 @@ static const char *tp__importer_missing(tp__importer *c, const tp_node *x, int a
     }
     return w->text;
 }
+/* The symbol of a size in a list; NULL: the size has none. */
+static const tp__symbol *tp__importer_symbol_of(const tp__importer *c, int64_t size)
+{
+    const bool has = tp__is_any(size) && size > TP__OV_ANY && size - TP__OV_ANY <= c->symbols.n;
+    return has ? (const tp__symbol *)c->symbols.item[size - TP__OV_ANY - 1] : NULL;
+}
 /* Names the dimension for the first unknown size of a list. */
 static const char *tp__importer_missing_in(tp__importer *c, const tp_tensor *list)
 {
     for (int64_t i = 0; list->dtype == TP_I64 && i < tp_tensor_size(list); i++) {
         const int64_t v = ((const int64_t *)list->data)[i];
         if (!tp__is_any(v)) continue;
-        const tp__symbol *s = v > TP__OV_ANY && v - TP__OV_ANY <= c->symbols.n
-                                  ? (const tp__symbol *)c->symbols.item[v - TP__OV_ANY - 1]
-                                  : NULL;
+        const tp__symbol *s = tp__importer_symbol_of(c, v);
         return tp__importer_missing(c, s ? s->node : NULL, s ? s->axis : 0);
     }
     return tp__importer_missing(c, NULL, 0);
@@ -435,8 +447,8 @@ static const char *tp__importer_string(tp__importer *c, tp__pb s)
     return t;
 }
 
-/* Turns a name of the file into a name of the graph: invalid characters become '_', which is also put in front of an invalid
- * first character. */
+/* Turns a name of the file into a name of the graph: invalid characters become '_', and so does '-' where a name
+ * begins with it. */
 static const char *tp__importer_name(tp__importer *c, const char *name)
 {
     char *t = (char *)tp__importer_alloc(c, strlen(name) + 3, 1);
@@ -909,6 +921,23 @@ static const char *tp__import_node_string(tp__import_node *n, const char *name, 
     tp__pb_field f;
     return tp__import_node_field(n, name, 4, 2, &f) ? tp__importer_string(n->importer, f.sub) : otherwise;
 }
+/* Reads a text that is one of `choices`, which spaces separate; an empty text is the default. Another one is an error: a newer
+ * version of the operator may mean something else by it. */
+static const char *tp__import_node_choice(tp__import_node *n, const char *name, const char *otherwise,
+                                          const char *choices)
+{
+    const char *text = tp__import_node_string(n, name, otherwise);
+    const size_t length = strlen(text);
+    if (!length) return otherwise;
+    for (const char *word = choices; *word; word += strspn(word, " ")) {
+        const size_t size = strcspn(word, " ");
+        if (size == length && strncmp(word, text, size) == 0) return text;
+        word += size;
+    }
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with %s = '%s' cannot be expressed: it is one of %s", n->op, name, text,
+                choices);
+    return otherwise;
+}
 /* Refuses a number of the file that would be taken for an unknown size. */
 static void tp__import_node_no_size(tp__import_node *n, int64_t v)
 {
@@ -1102,27 +1131,66 @@ static tp_node *tp__tan(tp_node *x)
     tp_node *c = tp_cos(x);
     return tp_div(tp_sin(x), c);
 }
-static tp_node *tp__sinh(tp_node *x)
+/* e^(sign x) / 2, which is finite where e^x is not, as the product of two roots; so is its derivative, because each root has an
+ * argument of its own, whose gradient is halved before they are added. */
+static tp_node *tp__half_exp(tp_node *x, float sign)
 {
-    tp_node *other = tp_exp(tp_neg(x));
-    return tp_affine(tp_sub(tp_exp(x), other), 0.5f, 0.0f);
+    tp_node *root = tp_exp(tp_affine(x, 0.5f * sign, 0.0f));
+    tp_node *half = tp_affine(tp_exp(tp_affine(x, 0.5f * sign, 0.0f)), 0.5f, 0.0f);
+    return tp_mul(root, half);
 }
 static tp_node *tp__cosh(tp_node *x)
 {
-    tp_node *other = tp_exp(tp_neg(x));
-    return tp_affine(tp_add(tp_exp(x), other), 0.5f, 0.0f);
+    tp_node *other = tp__half_exp(x, -1.0f);
+    return tp_add(tp__half_exp(x, 1.0f), other);
 }
+/* x (c[0] + c[1] x^2 + c[2] x^4 + ..), for functions that lose their digits or have no derivative near 0 in another form */
+static tp_node *tp__odd_series(tp_node *x, const double *c, int n)
+{
+    tp_node *square = tp_square(x), *series = tp__affine_of(square, c[n - 1], c[n - 2]);
+    for (int i = n - 3; i >= 0; i--) series = tp__affine_of(tp_mul(series, square), 1, c[i]);
+    return tp_mul(x, series);
+}
+static tp_node *tp__sinh(tp_node *x) /* by its series below 1 */
+{
+    double c[9] = {1};
+    tp_node *a = tp_abs(x), *zero = tp__constant_like(x, 0), *is_small = tp_less(a, tp__constant_like(x, 1));
+    for (int i = 1; i < TP_COUNT(c); i++) c[i] = c[i - 1] / (2.0 * i * (2.0 * i + 1));
+    tp_node *other = tp__half_exp(x, -1.0f), *far = tp_sub(tp__half_exp(x, 1.0f), other);
+    return tp_select(is_small, tp__odd_series(tp_select(is_small, x, zero), c, TP_COUNT(c)), far);
+}
+/* asinh by its series below 1/8, whose derivative at 0 is 1; by ln(a + sqrt(a^2 + 1)) up to 1, a = |x|; beyond, where a^2 may be
+ * infinite, by ln a + ln(1 + sqrt(1 + 1/a^2)). Each part gets arguments of its own range: no gradient of the others is NaN. */
 static tp_node *tp__asinh(tp_node *x)
 {
-    tp_node *y = tp_sqrt(tp_affine(tp_square(x), 1.0f, 1.0f));
-    y = tp_ln(tp_add(tp_abs(x), y));
-    return tp_mul(tp_sign(x), y);
+    double c[8] = {1}, t = 1; /* asinh(x) / x as a polynomial of x^2 */
+    tp_node *a = tp_abs(x), *one = tp__constant_like(x, 1), *zero = tp__constant_like(x, 0);
+    tp_node *is_small = tp_less(a, tp__constant_like(x, 0.125)), *is_large = tp_greater(a, one);
+    for (int i = 1; i < TP_COUNT(c); i++) {
+        t *= -(2.0 * i - 1) / (2.0 * i);
+        c[i] = t / (2.0 * i + 1);
+    }
+    tp_node *series = tp__odd_series(tp_select(is_small, x, zero), c, TP_COUNT(c));
+    tp_node *mid = tp_select(is_large, one, a);
+    mid = tp_ln(tp_add(mid, tp_sqrt(tp_affine(tp_square(mid), 1.0f, 1.0f))));
+    tp_node *far = tp_select(is_large, a, one), *root = tp_sqrt(tp_affine(tp_square(tp_div(one, far)), 1.0f, 1.0f));
+    root = tp_ln(tp_affine(root, 1.0f, 1.0f));
+    far = tp_add(tp_ln(far), root);
+    tp_node *y = tp_select(is_large, far, mid);
+    return tp_select(is_small, series, tp_mul(tp_sign(x), y));
 }
-static tp_node *tp__acosh(tp_node *x) { return tp_ln(tp_add(x, tp_sqrt(tp_affine(tp_square(x), 1.0f, -1.0f)))); }
-static tp_node *tp__atanh(tp_node *x)
+static tp_node *tp__acosh(tp_node *x) /* 2 asinh(sqrt((x - 1) / 2)) */
 {
-    tp_node *below = tp_affine(x, -1.0f, 1.0f);
-    return tp_affine(tp_ln(tp_div(tp_affine(x, 1.0f, 1.0f), below)), 0.5f, 0.0f);
+    return tp_affine(tp__asinh(tp_sqrt(tp_affine(x, 0.5f, -0.5f))), 2.0f, 0.0f);
+}
+static tp_node *tp__atanh(tp_node *x) /* by its series below 1/8 */
+{
+    double c[9];
+    tp_node *a = tp_abs(x), *zero = tp__constant_like(x, 0), *is_small = tp_less(a, tp__constant_like(x, 0.125));
+    for (int i = 0; i < TP_COUNT(c); i++) c[i] = 1 / (2.0 * i + 1);
+    tp_node *below = tp_affine(x, -1.0f, 1.0f), *far = tp_div(tp_affine(x, 1.0f, 1.0f), below);
+    far = tp_affine(tp_ln(far), 0.5f, 0.0f);
+    return tp_select(is_small, tp__odd_series(tp_select(is_small, x, zero), c, TP_COUNT(c)), far);
 }
 
 static void tp__import_mod(tp__import_node *n)
@@ -1226,7 +1294,8 @@ static void tp__import_activation(tp__import_node *n)
         moved = tp_add(w, tp__constant_like(w, bias));
         y = tp__cast_if_needed(tp_select(tp_less(w, tp__constant_like(w, -lambd)), moved, y), x->dtype);
     } else if (strcmp(op, "Gelu") == 0)
-        y = strcmp(tp__import_node_string(n, "approximate", "none"), "tanh") == 0 ? tp_gelu_tanh(x) : tp_gelu(x);
+        y = strcmp(tp__import_node_choice(n, "approximate", "none", "none tanh"), "tanh") == 0 ? tp_gelu_tanh(x)
+                                                                                               : tp_gelu(x);
     else if (strcmp(op, "Swish") == 0) {
         const float alpha = tp__import_node_float(n, "alpha", 1.0f);
         y = alpha == 1.0f ? tp_silu(x) : tp_mul(x, tp_sigmoid(tp_affine(x, alpha, 0.0f)));
@@ -1359,7 +1428,8 @@ static void tp__import_arg(tp__import_node *n) /* Builds ArgMax and ArgMin. */
     tp_node *x = tp__bytes_to_int32(tp__import_node_input(n, 0));
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
     const bool select_last = tp__import_node_int(n, "select_last_index", 0) != 0;
-    if (n->op[3] == 'M' && n->op[4] == 'i') x = tp_neg(x);
+    /* -1 - x turns the order of integers around; the least of them has no -x */
+    if (n->op[3] == 'M' && n->op[4] == 'i') x = tp_dtype_is_float(x->dtype) ? tp_neg(x) : tp_affine(x, -1.0f, -1.0f);
     if (select_last) x = tp_reverse(x, &axis, 1);
     if (select_last) tp__import_node_dim(n, x, axis);
     if (n->importer->status != TP_OK) return;
@@ -1452,12 +1522,17 @@ static tp_node *tp__two_axes(tp_node *x, int first, bool *is_one_axis)
     return *is_one_axis ? tp_expand_dims(x, first) : x;
 }
 
+static const char *tp__import_node_auto_pad(tp__import_node *n)
+{
+    return tp__import_node_choice(n, "auto_pad", "NOTSET", "NOTSET SAME_UPPER SAME_LOWER VALID");
+}
+
 /* Reads the attributes of a window. The kernel size comes from the attribute or the weight; with one axis only k[1] is used. x
  * is (N,C,H,W), (N,H,W,C) or (N,C,D,H,W). */
 static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is_one_axis, tp__window *w)
 {
     static const char *const list[] = {"strides", "dilations", "pads"};
-    const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
+    const char *mode = tp__import_node_auto_pad(n);
     const int axes = x->shape.ndim - 2, rank = is_one_axis ? 1 : axes;
     /* x is the poison node */
     if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false;
@@ -1564,7 +1639,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
     bool is_one_axis;
     int64_t extra[TP__ON_INTS] = {0}, output_shape[TP__ON_INTS], tiles[TP_MAX_DIMS] = {1, 1, 1, 1},
             zero[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0}, border[TP_MAX_DIMS] = {0};
-    const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
+    const char *mode = tp__import_node_auto_pad(n);
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
     x = tp__two_axes(x, tp__import_node_space(n), &is_one_axis);
     const int64_t groups = tp__import_node_int(n, "group", 1),
@@ -1993,7 +2068,6 @@ static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a
     tp__import_node_set_output(n, 0, tp_div(x, tp_reshape_like(y, x)));
 }
 
-/* Builds Softmax, LogSoftmax and Hardmax over an axis; before opset 13, over this and all following axes. */
 static tp_node *tp__hardmax(tp_node *x)
 {
     const int last_axis = x->shape.ndim - 1;
@@ -2002,6 +2076,7 @@ static tp_node *tp__hardmax(tp_node *x)
         tp_one_hot(tp_argmax(x, last_axis), x->shape.dim[last_axis] < 1 ? 1 : x->shape.dim[last_axis], 1.0f, 0.0f),
         x->dtype);
 }
+/* Builds Softmax, LogSoftmax and Hardmax over an axis; before opset 13, over this and all following axes. */
 static void tp__import_softmax(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
@@ -2029,11 +2104,13 @@ static void tp__import_identity(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp_identity(tp__import_node_input(n, 0)));
 }
 
-/* Returns the symbol of an unknown dimension, created at first use. */
-static int64_t tp__importer_symbol(tp__importer *c, tp_node *x, int axis)
+/* Returns the symbol of `times` the size of an unknown dimension, created at first use. */
+static int64_t tp__importer_symbol_times(tp__importer *c, tp_node *x, int axis, int64_t times)
 {
-    char key[48];
-    tp__format(key, sizeof key, "%p,%d", (void *)x, axis);
+    char key[80];
+    const int64_t base = times == 1 ? 0 : tp__importer_symbol_times(c, x, axis, 1);
+    if (base == TP__OV_ANY) return TP__OV_ANY;
+    tp__format(key, sizeof key, "%p,%d,%lld", (void *)x, axis, (long long)times);
     tp__symbol *s = (tp__symbol *)tp__map_get(&c->symbol_map, key);
     if (s) return TP__OV_ANY + s->number;
     if (c->symbols.n >= TP__OV_SYMBOLS - 1) return TP__OV_ANY;
@@ -2046,15 +2123,20 @@ static int64_t tp__importer_symbol(tp__importer *c, tp_node *x, int axis)
     s->node = x;
     s->axis = axis;
     s->number = c->symbols.n;
+    s->times = times;
+    s->base = times == 1 ? s->number : (int)(base - TP__OV_ANY);
     return TP__OV_ANY + s->number;
 }
+static int64_t tp__importer_symbol(tp__importer *c, tp_node *x, int axis)
+{
+    return tp__importer_symbol_times(c, x, axis, 1);
+}
 
-/* Makes zeros along `axis` of `ndim` dimensions, as many as the dimension of the symbol has; NULL: the size has no
- * symbol. */
+/* Makes zeros along `axis` of `ndim` dimensions, as many as the symbol says; NULL: the size has no symbol. */
 static tp_node *tp__importer_zeros_along(tp__importer *c, int64_t symbol, tp_dtype dtype, int axis, int ndim)
 {
-    if (symbol <= TP__OV_ANY || symbol - TP__OV_ANY > c->symbols.n) return NULL;
-    const tp__symbol *s = (const tp__symbol *)c->symbols.item[symbol - TP__OV_ANY - 1];
+    const tp__symbol *s = tp__importer_symbol_of(c, symbol);
+    if (!s) return NULL;
     tp_node *last = tp__has_nhwc(s->node), *from = last ? last : s->node, *x = from;
     const int at = last ? tp__axis_in_last(s->axis, from->shape.ndim) : s->axis;
     tp_shape shape;
@@ -2068,7 +2150,9 @@ static tp_node *tp__importer_zeros_along(tp__importer *c, int64_t symbol, tp_dty
     memset(&shape, 0, sizeof shape);
     shape.ndim = ndim;
     for (int d = 0; d < ndim; d++) shape.dim[d] = d == axis ? TP_ANY : 1;
-    return tp_reshape_to(x, shape);
+    x = tp_reshape_to(x, shape);
+    shape.dim[axis] = s->times;
+    return s->times == 1 ? x : tp_tile(x, shape.dim);
 }
 
 static void tp__import_shape(tp__import_node *n) /* the shape may be known although the value is not */
@@ -2282,13 +2366,113 @@ static tp_node *tp__shuffled_channels(const tp_node *x, const tp_shape *to)
     return tp_reshape_to(tp_transpose(tp_reshape_to(last, tp_make_shape_n(5, parts)), last_two, 5), last->shape);
 }
 
+/* Trials replace each unknown size by a number: the sizes that come out show which follow from others. Multiples of 96 can be strided
+ * and divided; the numbers are small, so that products of several fit, and three trials agree by chance on nearly nothing. */
+enum { TP__TRIALS = 3 };
+static int64_t tp__trial_dim(int trial, int64_t k)
+{
+    return 96 * (trial == 0 ? 2 + k % 59 : trial == 1 ? 3 + 5 * k % 53 : 5 + 7 * (k % 47) * (k % 47) % 47);
+}
+/* Number of the size of an unknown dimension of an operation's output; those of an input with one name have one number. */
+static int tp__importer_trial_number(tp__importer *c, const tp_node *x, int axis)
+{
+    while (c->next_open < c->open_dims.n) { /* inputs are looked at in the order in which they were made */
+        const tp__open_dim *o = (const tp__open_dim *)c->open_dims.item[c->next_open];
+        if (o->node->op->id > x->op->id || (o->node == x && o->axis > axis)) break;
+        c->next_open++;
+        if (o->node == x && o->axis == axis) return o->same;
+    }
+    return c->open_dims.n + c->n_fresh++;
+}
+/* Shapes of an operation's outputs in one trial, as far as the shape rule tells them. Sizes of an element-wise op whose operands are
+ * not known to have the same sizes are those of the first operand. */
+static void tp__importer_try(tp__importer *c, const tp_operation *op, int trial, tp_shape *shape)
+{
+    enum { MOST = 64 };
+    tp_type in[MOST], out[TP_MAX_OUTPUTS];
+    tp_infer s;
+    bool is_known = true, follows = op->n_in > 0 && op->n_in <= MOST && op->n_var == 0;
+    memset(&s, 0, sizeof s);
+    memset(out, 0, sizeof out);
+    for (int i = 0; i < op->n_out; i++) {
+        shape[i] = op->out[i].shape;
+        is_known &= tp_shape_known(&op->out[i].shape);
+    }
+    for (int i = 0; i < op->n_in && follows; i++) {
+        in[i].dtype = op->in[i]->dtype;
+        in[i].shape = ((tp_shape **)c->trials.item[op->in[i]->op->id])[trial][op->in[i]->index];
+        follows = tp__shape_fits(&in[i].shape);
+    }
+    s.op = op->row, s.attrs = op->attrs, s.name = op->name;
+    s.n_in = op->n_in, s.in = in, s.n_out = op->n_out, s.out = out;
+    if (is_known || !follows) return;
+    const bool inferred = op->row->infer(&s) == TP_OK;
+    for (int i = 0; i < op->n_out && inferred; i++)
+        if (out[i].shape.ndim == op->out[i].shape.ndim) shape[i] = out[i].shape;
+    for (int i = 0; i < op->n_in && !inferred && op->row->naive_f32 == tp__map_kernel; i++)
+        for (int d = 0; d < shape[0].ndim && in[i].shape.ndim == shape[0].ndim; d++)
+            if (shape[0].dim[d] < 0 && op->in[i]->shape.dim[d] < 0) shape[0].dim[d] = in[i].shape.dim[d];
+}
+/* The shape of a node of the user's graph in one of the trials; NULL: out of memory, or its elements are too many. */
+static const tp_shape *tp__importer_trial(tp__importer *c, const tp_node *x, int trial)
+{
+    while (c->trials.n <= x->op->id) {
+        const tp_operation *op = (const tp_operation *)c->graph[0]->op.item[c->trials.n];
+        tp_shape **shape = (tp_shape **)tp__importer_alloc(c, TP__TRIALS, sizeof *shape);
+        for (int i = 0; i < TP__TRIALS && shape; i++)
+            if (!(shape[i] = (tp_shape *)tp__importer_alloc(c, (size_t)op->n_out, sizeof **shape))) return NULL;
+        if (!shape || !tp__list_add(&c->trials, (void *)shape)) {
+            tp__importer_nomem(c);
+            return NULL;
+        }
+        for (int i = 0; i < TP__TRIALS; i++) tp__importer_try(c, op, i, shape[i]);
+        for (int i = 0; i < op->n_out; i++)
+            for (int d = 0; d < op->out[i].shape.ndim; d++) {
+                bool is_known = true;
+                for (int k = 0; k < TP__TRIALS; k++) is_known &= shape[k][i].dim[d] >= 0;
+                const int number = is_known ? 0 : tp__importer_trial_number(c, &op->out[i], d);
+                for (int k = 0; k < TP__TRIALS && !is_known; k++) shape[k][i].dim[d] = tp__trial_dim(k, number);
+            }
+    }
+    const tp_shape *s = &((tp_shape **)c->trials.item[x->op->id])[trial][x->index];
+    return tp__shape_fits(s) ? s : NULL;
+}
+/* The size that is left for the -1 of a list of sizes, for any sizes of the unknown dimensions; -1: it depends on them, or is not
+ * known. Sizes of 0 are left out. */
+static int64_t tp__import_reshape_rest(tp__import_node *n, const tp_node *x, const int64_t *list, int count)
+{
+    tp__importer *c = n->importer;
+    int64_t rest[TP__TRIALS];
+    for (int trial = 0; trial < TP__TRIALS; trial++) {
+        const tp_shape *shape = tp__importer_trial(c, x, trial);
+        int64_t others = 1;
+        if (!shape) return -1;
+        rest[trial] = 1;
+        for (int d = 0; d < shape->ndim; d++)
+            if (shape->dim[d] > 0) rest[trial] *= shape->dim[d];
+        for (int d = 0; d < count; d++) {
+            const tp__symbol *s = tp__importer_symbol_of(c, list[d]);
+            const tp_shape *of = s ? tp__importer_trial(c, s->node, trial) : NULL;
+            if (s && !of) return -1;
+            const int64_t times = s ? s->times : 1, size = of ? of->dim[s->axis] : list[d];
+            if (size == 0 || size == -1) continue;
+            if (size < 0 || size > TP__VALUE_MAX / others / times) return -1;
+            others *= times * size;
+        }
+        if (rest[trial] % others) return -1;
+        rest[trial] /= others;
+        if (rest[trial] != rest[0]) return -1;
+    }
+    return rest[0];
+}
+
 static void tp__import_reshape(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
-    int64_t list[TP__ON_INTS], known = 1, x_known = 1;
+    int64_t list[TP__ON_INTS];
     const int count = tp__import_node_ints(n, "shape", 1, list);
     const bool allow_zero = tp__import_node_int(n, "allowzero", 0) != 0;
-    int copied = 0, free_dim = -1, x_any = 0;
+    int copied = 0, free_dim = -1;
     bool is_empty = false;
     tp_shape s;
     for (int d = 0; d < count && d < TP_MAX_DIMS; d++) {
@@ -2305,15 +2489,10 @@ static void tp__import_reshape(tp__import_node *n)
         }
         if (list[d] == -1) free_dim = d;
         else if (tp__is_any(list[d])) copied++;
-        else if (list[d] > 0 && known <= INT64_MAX / list[d]) known *= list[d];
     }
-    for (int d = 0; d < x->shape.ndim; d++)
-        if (x->shape.dim[d] < 0) x_any++;
-        else if (x->shape.dim[d] > 0) x_known *= x->shape.dim[d];
-    /* if input and output have the same unknown dimensions, the -1 follows from the known ones */
-    if (free_dim >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) {
-        list[free_dim] = x_known / known;
-        free_dim = -1;
+    if (free_dim >= 0 && copied > 0 && n->importer->graph_index == 0 && !tp_is_poison(x)) {
+        list[free_dim] = tp__import_reshape_rest(n, x, list, count);
+        if (list[free_dim] >= 0) free_dim = -1;
     }
     if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
     for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0, is_empty |= s.dim[d] == 0;
@@ -2498,6 +2677,21 @@ static void tp__import_slice(tp__import_node *n)
     tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : y);
 }
 
+/* Pads with a constant. The op's value is a float32: one that this cannot be is selected where a pad of ones has its zeros. */
+static tp_node *tp__pad_constant(tp__import_node *n, tp_node *y, const int64_t *before, const int64_t *after,
+                                 const tp_tensor *v, float value)
+{
+    bool fits = !v || v->dtype != y->dtype;
+    if (!fits && tp_dtype_is_float(v->dtype)) fits = !(fabs(tp_tensor_get(v, 0) - (double)value) > 0);
+    else if (!fits) fits = tp__known_int(v, 0) <= 1 << 24 && tp__known_int(v, 0) >= -(1 << 24);
+    if (fits) return tp_pad(y, before, after, TP_PAD_CONSTANT, value);
+    tp_node *inside = tp_pad(tp_ones_like(y), before, after, TP_PAD_CONSTANT, 0.0f);
+    inside = tp_not_equal(inside, tp__constant_like(y, 0));
+    y = tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f);
+    tp_node *number = tp_constant(n->importer->graph[n->importer->graph_index], v); /* may have dimensions of 1 */
+    return tp_select(inside, y, tp_reshape_to(number, tp_make_shape_n(0, NULL)));
+}
+
 static void tp__import_pad(tp__import_node *n)
 {
     int64_t pads[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
@@ -2530,7 +2724,7 @@ static void tp__import_pad(tp__import_node *n)
         if (a || b) y = tp__slice_from(y, d, a, -1 - b);
         before[d] = before[d] < 0 ? 0 : before[d], after[d] = after[d] < 0 ? 0 : after[d];
     }
-    if (strcmp(mode, "constant") == 0) y = tp_pad(y, before, after, TP_PAD_CONSTANT, value);
+    if (strcmp(mode, "constant") == 0) y = tp__pad_constant(n, y, before, after, v, value);
     else if (strcmp(mode, "reflect") == 0) y = tp_pad(y, before, after, TP_PAD_REFLECT, 0.0f);
     else if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0) tp__import_node_unsupported(n, "that mode");
     else /* modes edge and wrap: gather, with the index of each element */
@@ -2876,6 +3070,8 @@ static void tp__import_one_hot(tp__import_node *n)
         tp__import_node_unsupported(n, "that depth");
         return;
     }
+    /* Negative indices count from the end. Before opset 11 the specification gives them off_value everywhere, but ONNX Runtime
+     * counts them then, too. */
     tp_node *counted = tp_add(index, tp__constant_like(index, (double)k));
     index = tp_select(tp_less(index, tp__constant_like(index, 0)), counted, index);
     tp_node *encoded = tp_one_hot(index, k, 1.0f, 0.0f), *values_computed = tp__bytes_to_int32(values);
@@ -2935,7 +3131,8 @@ static void tp__import_depth_space(tp__import_node *n) /* Builds DepthToSpace an
         {{{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}}, {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}}},
         {{{0, 1, 3, 2, 4, 5}, {0, 1, 4, 2, 5, 3}}, {{0, 1, 3, 2, 4, 5}, {0, 1, 3, 5, 2, 4}}}};
     tp_node *x = tp__import_node_input(n, 0);
-    const bool to_space = n->op[0] == 'D', by_column = strcmp(tp__import_node_string(n, "mode", "DCR"), "CRD") == 0;
+    const bool to_space = n->op[0] == 'D',
+               by_column = strcmp(tp__import_node_choice(n, "mode", "DCR", "DCR CRD"), "CRD") == 0;
     const bool last = n->channels_last;
     const int64_t b = tp__import_node_int(n, "blocksize", 0);
     if (!tp__import_node_rank(n, x, 4, 4)) return;
@@ -2985,7 +3182,8 @@ static void tp__import_center_crop_pad(tp__import_node *n)
     if (n->importer->status == TP_OK) tp__import_node_set_output(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
 }
 
-/* -- resizing: each axis is multiplied by a matrix of weights, so that one function does every mode */
+/* -- resizing: axis after axis. The nearest elements are gathered; for the other modes the axis is multiplied by a matrix of
+ *    weights, so that an element that is infinite or NaN makes all of its line NaN, also where its weight is 0. */
 
 typedef struct tp__resize {
     const char *mode, *coordinate_mode, *nearest;
@@ -3003,12 +3201,11 @@ static double tp__resize_weight(const tp__resize *r, double x)
     return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
 }
 
-/* Computes row i of the resize matrix: the weights of the input elements in output element i. Returns false if it is
- * outside the image. */
-static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
+/* Computes which place of the input output element i has. Returns false if it is outside the image. */
+static bool tp__resize_place(const tp__resize *r, int64_t i, double *place)
 {
     const double in = (double)r->in, out = (double)r->out, pixel = (double)i, s = r->scale;
-    double x = (pixel + 0.5) / s - 0.5, sum = 0;
+    double x = (pixel + 0.5) / s - 0.5;
     bool inside = true;
     if (strcmp(r->coordinate_mode, "asymmetric") == 0) x = pixel / s;
     else if (strcmp(r->coordinate_mode, "align_corners") == 0) x = s * in == 1 ? 0 : pixel * (in - 1) / (s * in - 1);
@@ -3020,17 +3217,24 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
                        : 0.5 * (r->start + r->end) * (in - 1);
         inside = x >= 0 && x <= in - 1;
     }
+    *place = x;
+    return inside;
+}
+static double tp__resize_nearest(const tp__resize *r,
+                                 double x) /* the element of the input that is nearest to a place */
+{
+    const double last = (double)r->in - 1, at = strcmp(r->nearest, "floor") == 0               ? floor(x)
+                                                : strcmp(r->nearest, "ceil") == 0              ? ceil(x)
+                                                : strcmp(r->nearest, "round_prefer_ceil") == 0 ? floor(x + 0.5)
+                                                                                               : ceil(x - 0.5);
+    return at < 0 ? 0 : at > last ? last : at;
+}
+/* Computes a row of the resize matrix: the weights of the input elements in an output element. */
+static void tp__resize_row(const tp__resize *r, double x, double *row)
+{
+    const double s = r->scale;
+    double sum = 0;
     for (int64_t j = 0; j < r->in; j++) row[j] = 0;
-    if (!inside) return false;
-    if (r->mode[0] == 'n') {
-        double at = strcmp(r->nearest, "floor") == 0               ? floor(x)
-                    : strcmp(r->nearest, "ceil") == 0              ? ceil(x)
-                    : strcmp(r->nearest, "round_prefer_ceil") == 0 ? floor(x + 0.5)
-                                                                   : ceil(x - 0.5);
-        at = at < 0 ? 0 : at > in - 1 ? in - 1 : at;
-        row[(int64_t)at] = 1;
-        return true;
-    }
     const double shrink = r->antialias && s < 1 ? s : 1, reach = (r->mode[0] == 'l' ? 1 : 2) / shrink;
     const int64_t last = (int64_t)ceil(x + reach); /* tp__import_resize limits x and the scale */
     for (int64_t at = (int64_t)floor(x - reach); at <= last; at++) {
@@ -3040,17 +3244,15 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
         sum += w;
     }
     for (int64_t j = 0; j < r->in && sum != 0; j++) row[j] /= sum;
-    return true;
 }
 
 /* An unknown size must be the size of the same dimension of x, such as the batch. */
 static bool tp__resize_keeps_size(tp__import_node *n, const tp_node *x, int axis, int64_t size)
 {
-    const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->importer->symbols.n
-                              ? (const tp__symbol *)n->importer->symbols.item[size - TP__OV_ANY - 1]
-                              : NULL;
+    const tp__symbol *s = tp__importer_symbol_of(n->importer, size);
     const int of_file = tp__import_node_file_axis(n, axis, x->shape.ndim);
-    if (s && s->axis == of_file && (of_file < 2 || s->node == x || tp__has_nhwc(s->node) == x)) return true;
+    if (s && s->times == 1 && s->axis == of_file && (of_file < 2 || s->node == x || tp__has_nhwc(s->node) == x))
+        return true;
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s to a size that is not known when the graph is built; %s", n->op,
                 tp__importer_missing(n->importer, s ? s->node : NULL, s ? s->axis : 0));
     return false;
@@ -3080,8 +3282,8 @@ static bool tp__resize_targets(tp__import_node *n, const tp_node *x, int k, cons
 }
 
 /* Resizes height and width of images by an op of tp_graph.h, in the modes that it has. Returns false in other cases. */
-static bool tp__import_resize_image(tp__import_node *n, tp_node *x, const tp__resize *r, int k, const int64_t *axes,
-                                    const int64_t *sizes, const float *scales)
+static bool tp__import_resize_image(tp__import_node *n, tp_node *x, const tp__resize *r, const char *policy, int k,
+                                    const int64_t *axes, const int64_t *sizes, const float *scales)
 {
     tp_resize_attrs a;
     int64_t target[TP_MAX_DIMS];
@@ -3092,7 +3294,7 @@ static bool tp__import_resize_image(tp__import_node *n, tp_node *x, const tp__re
     if (x->shape.ndim != 4 || !tp_dtype_is_float(x->dtype)) return false;
     if (r->antialias || r->outside || r->mode[0] == 'c' || !(half || corners || plain)) return false;
     if (nearest && strcmp(r->nearest, plain ? "floor" : "round_prefer_ceil") != 0) return false;
-    if (strcmp(tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0) return false;
+    if (strcmp(policy, "stretch") != 0) return false;
     if (!tp__resize_targets(n, x, k, axes, sizes, scales, target)) return false;
     for (int d = 0; d < 2; d++)
         if (target[d] != x->shape.dim[tp__import_node_place(n, d, 4)]) return false;
@@ -3141,42 +3343,66 @@ static double tp__resize_common(tp__import_node *n, const tp_node *x, const char
     return common;
 }
 
-/* Resizes one axis of y: multiplies it by a matrix of weights. *inside is 1 for output elements inside the image, else 0; NULL:
- * all are inside. It is updated for this axis. Returns NULL after an error. */
+/* Multiplies an axis of y by a matrix (outputs, inputs). */
+static tp_node *tp__resize_product(tp_node *y, const tp_tensor *matrix, int axis)
+{
+    const int nd = y->shape.ndim;
+    tp_node *w = tp_constant(tp_node_graph(y), matrix);
+    y = tp__move_axis(y, axis, nd - 1);
+    y = nd == 1 ? tp_squeeze(tp_matmul_ex(tp_expand_dims(y, 0), w, false, true), 0) : tp_matmul_ex(y, w, false, true);
+    return tp__move_axis(y, nd - 1, axis);
+}
+
+/* Resizes one axis of y. *inside says which output elements are inside the image; NULL: all are. It is updated for this axis.
+ * Returns NULL after an error. */
 static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize *r, int axis, tp_node **inside)
 {
-    tp_graph *g = tp_node_graph(y);
-    const int nd = y->shape.ndim;
-    tp_tensor m, in; /* the matrix (out, in), and flags of the outputs that are inside the image */
+    const int behind = y->shape.ndim - 1 - axis;
+    const bool nearest = r->mode[0] == 'n';
+    tp_tensor m,
+        in; /* the nearest inputs (out), or the matrix (out, in); flags of the outputs that are inside the image */
     memset(&m, 0, sizeof m);
     memset(&in, 0, sizeof in);
-    const int64_t dim[2] = {r->out, r->in};
-    if (!tp__import_node_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out,
-                               16.0 * (double)(r->in * r->out + r->out)))
+    const int64_t dim[2] = {r->out, nearest ? 1 : r->in}, weights = dim[0] * dim[1];
+    if (!tp__import_node_spend(n, (double)weights + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out,
+                               16.0 * (double)(weights + r->out)))
         return NULL;
-    double *row = (double *)tp__importer_alloc(n->importer, (size_t)r->in, sizeof *row);
+    double *row = (double *)tp__importer_alloc(n->importer, (size_t)dim[1], sizeof *row);
     bool all_inside = true;
-    if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
-        tp_tensor_resize(&in, y->dtype, tp__shape1(r->out)) == TP_OK) {
+    if (row && tp_tensor_resize(&m, nearest ? TP_I32 : y->dtype, tp_make_shape_n(nearest ? 1 : 2, dim)) == TP_OK &&
+        tp_tensor_resize(&in, TP_BOOL, tp__shape1(r->out)) == TP_OK) {
         for (int64_t o = 0; o < r->out; o++) {
-            const bool is_inside = tp__resize_row(r, o, row);
+            double place;
+            const bool is_inside = tp__resize_place(r, o, &place);
             all_inside &= is_inside;
             tp_tensor_set(&in, o, is_inside ? 1.0 : 0.0);
-            for (int64_t j = 0; j < r->in; j++) tp_tensor_set(&m, o * r->in + j, row[j]);
+            if (nearest) row[0] = tp__resize_nearest(r, place);
+            else tp__resize_row(r, place, row);
+            for (int64_t j = 0; j < dim[1]; j++) tp_tensor_set(&m, o * dim[1] + j, row[j]);
         }
-        y = tp__move_axis(y, axis, nd - 1);
-        tp_node *w = tp_constant(g, &m);
-        y = nd == 1 ? tp_squeeze(tp_matmul_ex(tp_expand_dims(y, 0), w, false, true), 0)
-                    : tp_matmul_ex(y, w, false, true);
-        y = tp__move_axis(y, nd - 1, axis);
+        y = nearest ? tp__take(y, tp_constant(tp_node_graph(y), &m), axis) : tp__resize_product(y, &m, axis);
         if (!all_inside) {
-            tp_node *is_inside = tp__with_ones(tp_constant(g, &in), 1, nd - 1 - axis);
-            *inside = *inside ? tp_mul(*inside, is_inside) : is_inside;
+            tp_node *is_inside = tp__with_ones(tp_constant(tp_node_graph(y), &in), 1, behind);
+            *inside = *inside ? tp_logical_and(*inside, is_inside) : is_inside;
         }
     } else tp__importer_nomem(n->importer);
     tp_tensor_free(&m);
     tp_tensor_free(&in);
     return y;
+}
+
+static void tp__resize_read(tp__import_node *n, bool old, tp__resize *r)
+{
+    r->mode = tp__import_node_choice(n, "mode", "nearest", "nearest linear cubic");
+    r->coordinate_mode = tp__import_node_choice(
+        n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel",
+        "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric tf_half_pixel_for_nn "
+        "tf_crop_and_resize");
+    r->nearest = tp__import_node_choice(n, "nearest_mode", old ? "floor" : "round_prefer_floor",
+                                        "round_prefer_floor round_prefer_ceil floor ceil");
+    r->a = tp__import_node_float(n, "cubic_coeff_a", -0.75f);
+    r->outside = tp__import_node_int(n, "exclude_outside", 0) != 0;
+    r->antialias = tp__import_node_int(n, "antialias", 0) != 0;
 }
 
 static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample. */
@@ -3187,18 +3413,14 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
     float scales[TP_MAX_DIMS];
     const int nd = x->shape.ndim, at = old ? 1 : 2, n_axes = tp__import_node_ints(n, "axes", -1, axes);
     const int n_sizes = old ? -1 : tp__import_node_ints(n, "", 3, sizes), k = n_axes >= 0 ? n_axes : nd;
-    const char *policy = tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch");
+    const char *policy =
+        tp__import_node_choice(n, "keep_aspect_ratio_policy", "stretch", "stretch not_larger not_smaller");
     const float fill = tp__import_node_float(n, "extrapolation_value", 0.0f);
     const tp_tensor *roi = NULL;
     bool flag[TP_MAX_DIMS];
     tp__resize r;
     memset(&r, 0, sizeof r);
-    r.mode = tp__import_node_string(n, "mode", "nearest");
-    r.coordinate_mode = tp__import_node_string(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
-    r.nearest = tp__import_node_string(n, "nearest_mode", old ? "floor" : "round_prefer_floor");
-    r.a = tp__import_node_float(n, "cubic_coeff_a", -0.75f);
-    r.outside = tp__import_node_int(n, "exclude_outside", 0) != 0;
-    r.antialias = tp__import_node_int(n, "antialias", 0) != 0;
+    tp__resize_read(n, old, &r);
     if (n_axes > 0 && !tp__import_node_axes(n, axes, n_axes, nd, flag)) return; /* so k is TP_MAX_DIMS at most */
     if (n_sizes <= 0) tp__resize_scales(n, at, k, scales);
     else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
@@ -3208,11 +3430,12 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
             tp__on_fail(n, TP_ERR_FORMAT, "%s has a roi of %lld numbers", n->op, (long long)tp_tensor_size(roi));
     }
     if (n->importer->status != TP_OK) return;
-    if (tp__import_resize_image(n, x, &r, k, n_axes >= 0 ? axes : NULL, n_sizes > 0 ? sizes : NULL, scales)) return;
+    if (tp__import_resize_image(n, x, &r, policy, k, n_axes >= 0 ? axes : NULL, n_sizes > 0 ? sizes : NULL, scales))
+        return;
     if (n->importer->status != TP_OK) return;
     const double common = tp__resize_common(n, x, policy, n_sizes, sizes, n_axes, axes);
     const tp_dtype d = x->dtype;
-    y = tp_dtype_is_float(d) ? y : tp__cast_if_needed(y, TP_F64);
+    if (!tp_dtype_is_float(d) && (roi || r.mode[0] != 'n')) y = tp__cast_if_needed(y, TP_F64);
     for (int i = 0; i < k; i++) {
         const int axis = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, nd);
         if (n->importer->status != TP_OK) return;
@@ -3238,8 +3461,7 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
         y = tp__resize_axis(n, y, &r, axis, &inside);
         if (!y) return;
     }
-    /* values of outputs outside the image, which are 0 until here */
-    if (inside) y = tp_add(y, tp_affine(inside, -fill, fill));
+    if (inside) y = tp_select(inside, y, tp__constant_like(y, (double)fill));
     tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : tp__cast_if_needed(y, d));
 }
 
@@ -3286,26 +3508,28 @@ static void tp__import_class_loss(
             *weight = NULL, *keep = NULL;
     const bool softmax = n->op[0] == 'S', ignores = tp__import_node_attr(n, "ignore_index") != NULL;
     const double ignored = (double)tp__import_node_int(n, "ignore_index", 0);
-    const char *reduction = tp__import_node_string(n, "reduction", "mean");
+    const char *reduction = tp__import_node_choice(n, "reduction", "mean", "none sum mean");
     const int last_axis = x->shape.ndim - 1;
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
-    const int64_t C = tp__import_node_dim(n, x, 1);
-    if (n->importer->status != TP_OK) return;
     tp_node *p = tp__move_axis(x, 1, last_axis); /* (N, .., C) */
     if (softmax) p = tp_log_softmax(p);
     if (tp__import_node_output_used(n, 1)) tp__import_node_set_output(n, 1, tp__move_axis(p, last_axis, 1));
     if (ignores) {
         keep = tp_not_equal(label, tp__constant_like(label, ignored));
         label = tp_select(keep, label, tp_zeros_like(label));
-        keep = tp__cast_if_needed(keep, p->dtype);
     }
     if (n->importer->status != TP_OK) return;
     label = tp__index_inside(n, label, x, 1); /* a label that is no class fails the run */
     if (tp__import_node_has(n, 2)) weight = tp_gather(tp__import_node_input(n, 2), label);
-    if (keep) weight = weight ? tp_mul(weight, keep) : keep;
-    tp_node *y = tp_neg(
-        tp_reduce_sum(tp_mul(p, tp__cast_if_needed(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last_axis, 1, false));
+    /* the element, not the sum of a product with the one-hot label: another class may have a logarithm of -infinity */
+    tp_node *in[2] = {p, tp__cast_if_needed(tp_expand_dims(label, last_axis), TP_I32)};
+    tp_node *y = tp_neg(tp_squeeze(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last_axis));
+    if (keep) { /* before the product: class 0, which stands in for an ignored label, may have a loss of infinity */
+        y = tp_select(keep, y, tp__constant_like(y, 0));
+        if (weight) weight = tp_select(keep, weight, tp__constant_like(weight, 0));
+    }
     if (weight) y = tp_mul(y, weight);
+    else if (keep) weight = tp__cast_if_needed(keep, p->dtype);
     if (strcmp(reduction, "sum") == 0) y = tp_sum(y);
     else if (strcmp(reduction, "mean") == 0 && !weight) y = tp_mean(y);
     else if (strcmp(reduction, "mean") == 0) {
@@ -3496,7 +3720,7 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
     const char kind = n->op[0];
     const int gates = kind == 'L' ? 4 : kind == 'G' ? 3 : 1;
     tp_node *x = tp__import_node_input(n, 0), *W = tp__import_node_input(n, 1), *R = tp__import_node_input(n, 2);
-    const char *direction = tp__import_node_string(n, "direction", "forward");
+    const char *direction = tp__import_node_choice(n, "direction", "forward", "forward reverse bidirectional");
     const bool batch_first = tp__import_node_int(n, "layout", 0) != 0,
                after = tp__import_node_int(n, "linear_before_reset", 0) != 0;
     if (!tp__import_node_rank(n, x, 3, 3) || !tp__import_node_rank(n, W, 3, 3) || !tp__import_node_rank(n, R, 3, 3))
@@ -3710,12 +3934,13 @@ static void tp__import_rotary(tp__import_node *n)
 typedef struct tp__einsum {
     /* the equation: one letter per axis; of several operands, in[0] and in[1] are those of the product that is made */
     char in[TP__EINSUM_INPUTS][32], out[64];
+    char dots[TP_MAX_DIMS + 1]; /* the letters of "..." */
     int n_in;
     tp_node *x[2];
 } tp__einsum;
 
 /* Copies the equation to `text` without spaces; letters that the equation does not use replace "...". False after an error. */
-static bool tp__einsum_expand(tp__import_node *n, const char *eq, char text[128])
+static bool tp__einsum_expand(tp__import_node *n, const char *eq, char text[128], tp__einsum *e)
 {
     /* letters for "...": as many as the first input has axes without a letter */
     const char free_letters[] = "ZYXWVUTS";
@@ -3728,6 +3953,7 @@ static bool tp__einsum_expand(tp__import_node *n, const char *eq, char text[128]
         tp__import_node_unsupported(n, "these axes");
         return false;
     }
+    if (dots > 0) memcpy(e->dots, free_letters, (size_t)dots);
     const char *p = eq;
     for (; *p && len < 100; p++) {
         if (strncmp(p, "...", 3) == 0) {
@@ -3740,8 +3966,8 @@ static bool tp__einsum_expand(tp__import_node *n, const char *eq, char text[128]
     return !*p;
 }
 
-/* Splits "ij,jk->ik" into the letters of inputs and output. Without "->" the output has the letters that occur once, in
- * alphabetical order. False if the text is not of this form. */
+/* Splits "ij,jk->ik" into the letters of inputs and output. Without "->" the output has the axes of "..." and then the letters that
+ * occur once, in alphabetical order. False if the text is not of this form. */
 static bool tp__einsum_parse(const char *text, tp__einsum *e)
 {
     bool arrow = false;
@@ -3756,8 +3982,10 @@ static bool tp__einsum_parse(const char *text, tp__einsum *e)
         } else return false;
     }
     e->n_in = k + 1;
-    for (char ch = 'A', *o = e->out; ch <= 'z' && !arrow; ch++) {
-        int times = 0;
+    char *o = e->out + strlen(e->dots);
+    if (!arrow) strcpy(e->out, e->dots);
+    for (char ch = 'A'; ch <= 'z' && !arrow; ch++) {
+        int times = strchr(e->dots, ch) ? 2 : 0;
         for (int i = 0; i <= k; i++)
             for (const char *p = e->in[i]; *p; p++) times += *p == ch;
         if (times == 1) *o++ = ch, *o = 0;
@@ -3848,7 +4076,7 @@ static void tp__import_einsum(tp__import_node *n)
     int perm[TP_MAX_DIMS];
     tp__einsum e;
     memset(&e, 0, sizeof e);
-    if (!tp__einsum_expand(n, eq, text)) return;
+    if (!tp__einsum_expand(n, eq, text, &e)) return;
     if (!tp__einsum_parse(text, &e)) {
         tp__on_fail(
             n, TP_ERR_UNSUPPORTED,
@@ -3965,7 +4193,7 @@ static void tp__import_if(tp__import_node *n)
             if (name.number == 1 && name.wire == 2) text = tp__importer_string(n->importer, name.sub);
         tp__import_value *v = (tp__import_value *)tp__map_get(&n->importer->values, text);
         if (!v) tp__on_fail(n, TP_ERR_FORMAT, "If: its branch gives '%s', which nothing makes", text);
-        else if (i < n->n_out && v->is_known) {
+        else if (i < n->n_out && v->is_known && !v->variable) { /* a variable's value of now is no constant */
             n->set[i] = tp_tensor_copy(&n->value[i], &v->known) == TP_OK;
             if (!n->set[i]) tp__importer_nomem(n->importer);
             n->partial |= v->partial;
@@ -4301,10 +4529,25 @@ static void tp__import_node_fold(tp__import_node *n)
     }
 }
 
-/* Creates the inputs for a trial run of the operator: guess + k step replaces the unknown size of symbol k, so that the result
- * shows which sizes depend on it. An input that is named twice has one copy. */
-static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp__import_value **assumed, int64_t guess,
-                                  int64_t step)
+/* In the two trial runs of arithmetic with sizes, the size of the dimension of symbol k, and for k = 0 one without a symbol. The second is
+ * convex in k, so that a sum of sizes is no multiple of another size in both; and it is odd where the first is even. */
+enum { TP__TRIAL_LEAST = 100003 };
+static int64_t tp__trial_size(int run, int64_t k) { return run ? 200004 + 7 * k * k : TP__TRIAL_LEAST + k; }
+
+/* The size that has the values a and b in the two trial runs: a multiple of a dimension with a symbol, or one without. */
+static int64_t tp__importer_size_of_trials(tp__importer *c, int64_t a, int64_t b)
+{
+    if (a <= 0) return TP__OV_ANY;
+    const int64_t times = a / TP__TRIAL_LEAST,
+                  k = times ? a / times - TP__TRIAL_LEAST : 0; /* where times * k is small */
+    if (k < 1 || k > c->symbols.n || a % times || b % times || b / times != tp__trial_size(1, k)) return TP__OV_ANY;
+    const tp__symbol *y = (const tp__symbol *)c->symbols.item[k - 1];
+    return y->times == 1 ? tp__importer_symbol_times(c, y->node, y->axis, times) : TP__OV_ANY;
+}
+
+/* Creates the inputs for a trial run of the operator, in which unknown sizes have the values above, so that the result shows which
+ * sizes depend on them. An input that is named twice has one copy. */
+static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp__import_value **assumed, int run)
 {
     tp__importer *c = n->importer;
     for (int i = 0; i < n->n_in; i++) {
@@ -4322,8 +4565,10 @@ static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp_
         assumed[i]->name = in[i]->name;
         assumed[i]->is_known = true;
         int64_t *v = (int64_t *)assumed[i]->known.data;
-        for (int64_t k = 0; k < size; k++)
-            if (tp__is_any(v[k])) v[k] = guess + step * (v[k] - TP__OV_ANY);
+        for (int64_t k = 0; k < size; k++) {
+            const tp__symbol *s = tp__importer_symbol_of(c, v[k]);
+            if (tp__is_any(v[k])) v[k] = s ? s->times * tp__trial_size(run, s->base) : tp__trial_size(run, 0);
+        }
     }
     return c->status == TP_OK;
 }
@@ -4339,8 +4584,6 @@ static const tp_tensor *tp__import_node_partial(const tp__import_node *n)
 /* Computes sizes from partly unknown sizes in two trial runs: outputs that differ depend on unknown sizes. */
 static void tp__import_node_fold_sizes(tp__import_node *n)
 {
-    static const int64_t guess[2] = {100003, 200003},
-                         step[2] = {1, 7}; /* in each trial run the size of symbol k is guess + k step */
     tp__importer *c = n->importer;
     tp__import_value **in = n->in, **stand = (tp__import_value **)tp__importer_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__importer_alloc(c, (size_t)n->n_out, sizeof *first);
@@ -4350,7 +4593,7 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
         if (in[i] && in[i]->partial) tp__import_node_unknown_size(n, &in[i]->known);
     for (int pass = 0; pass < 2 && c->status == TP_OK; pass++) {
         n->in = stand;
-        if (tp__import_node_guess(n, in, stand, guess[pass], step[pass])) tp__import_node_fold(n);
+        if (tp__import_node_guess(n, in, stand, pass)) tp__import_node_fold(n);
         for (int i = 0; i < n->n_in; i++)
             if (stand[i] != in[i]) tp_tensor_free(&stand[i]->known);
         n->in = in;
@@ -4365,13 +4608,9 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
             tp__import_node_unknown_size(n, tp__import_node_partial(n));
         for (int64_t k = 0; c->status == TP_OK && first[i].data && k < tp_tensor_size(&first[i]); k++) {
             const int64_t a = tp__known_int(&first[i], k), b = tp__known_int(second, k);
-            const int64_t symbol = (int64_t)((uint64_t)a - (uint64_t)guess[0]);
             if (a == b && tp__is_any(a)) tp__import_node_no_size(n, a);
             if (a == b) continue;
-            if (second->dtype == TP_I64)
-                ((int64_t *)second->data)[k] =
-                    TP__OV_ANY +
-                    (symbol > 0 && symbol <= c->symbols.n && b == guess[1] + step[1] * symbol ? symbol : 0);
+            if (second->dtype == TP_I64) ((int64_t *)second->data)[k] = tp__importer_size_of_trials(c, a, b);
             else tp__import_node_unknown_size(n, tp__import_node_partial(n));
             n->partial = true;
         }
@@ -4763,6 +5002,10 @@ static bool tp__importer_input_dims(tp__importer *c, const char *input, const tp
         o->input = input;
         o->name = d < n_names && !is_given ? name[d] : "";
         o->axis = d;
+        o->same = c->open_dims.n - 1;
+        const tp__open_dim *first = o->name[0] ? (const tp__open_dim *)tp__map_get(&c->open_names, o->name) : NULL;
+        if (first) o->same = first->same;
+        else if (o->name[0] && !tp__map_put(&c->open_names, o->name, o)) return tp__importer_nomem(c), false;
     }
     return true;
 }
@@ -5028,9 +5271,11 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     for (int i = 0; i < c.all_values.n; i++) tp_tensor_free(&((tp__import_value *)c.all_values.item[i])->known);
     tp_free((void *)c.all_values.item);
     tp_free((void *)c.symbols.item);
+    tp_free((void *)c.trials.item);
     tp_free((void *)c.dim_names.item);
     tp_free((void *)c.open_dims.item);
     tp__map_free(&c.dim_name_map);
+    tp__map_free(&c.open_names);
     tp__map_free(&c.statistics);
     tp__map_free(&c.untrained);
     tp__map_free(&c.files);

@@ -44,7 +44,8 @@
  *            shuffled alike. A flow that is given none has a seed of its own: 42 for the first flow of its kind in the tree of flows, 43
  *            for the second, and so on; those with a given seed are counted too. A flow's inputs come before it, of several inputs the
  *            first one's tree before the second one's. tp_df_parallel_map is of the kind of tp_df_map, tp_df_load_image of that of
- *            tp_df_augment_image. What a flow of your own reads is a tree apart, and so is each flow of tp_df_multi_thread.
+ *            tp_df_augment_image. What a flow of your own reads is a tree apart. The flows of tp_df_multi_thread do not count each
+ *            other, but what is above or behind tp_df_multi_thread counts all of them.
  * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. This also holds on failure.
  * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from
  *            tp_input_reset_state until tp_input_free, and the flows of >>parallel hand the flow below them to their threads.
@@ -102,8 +103,8 @@ TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index);
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
     const char *name; /* name of the flow's kind for error sentences: "tp_df_batch" */
-    /* Fill dp and return TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate
-     * nothing. */
+    /* Fill dp and return TP_OK, TP_END at the end of the pass, or an error. A datapoint that failed is left behind: the next call
+     * is for the one after it. After the first datapoints it should allocate nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
     /* goes to the start of pass 0, 1, ...; NULL: the flow has only one pass */
     tp_status (*restart)(tp_dataflow *df, int64_t pass);
@@ -126,7 +127,8 @@ struct tp_dataflow {
     const char *seek_advice_;
     tp_datapoint skip_;
     bool endless_; /* its passes have no end, and its size is how much a trainer takes for an epoch */
-    /* the flow at or below this one, read by the same thread, that collects datapoints for batches of later passes; or NULL */
+    /* the flow at or below this one that collects datapoints for batches of later passes; or NULL. Its counts are looked at where a
+     * pass has ended, so that no thread of a flow between reads it then */
     tp_dataflow *collects_;
     const char *kind_; /* flows of one kind and one seed draw the same numbers */
     bool seed_given_;
@@ -193,9 +195,10 @@ typedef struct tp_df_from_arrays_desc {
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
 
-/* Gives the datapoints that your function makes: fill dp and return TP_OK, or return TP_END or an error (set its
- * sentence with tp_fail). A function that waits for something, such as experience in a replay memory, looks at tp_df_stopping while
- * it waits, and returns TP_STOP when that is true: else the training never ends. [dataflow: DataFromGenerator] */
+/* Gives the datapoints that your function makes: fill dp and return TP_OK, or return TP_END or an error (set its sentence
+ * with tp_fail); the call after an error is for the next index. A function that waits for something, such as experience in
+ * a replay memory, looks at tp_df_stopping while it waits, and returns TP_STOP when that is true: else the training never ends.
+ * [dataflow: DataFromGenerator] */
 typedef tp_status (*tp_generator_fn)(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
 typedef struct tp_df_from_generator_desc {
     tp_at at_;
@@ -210,7 +213,8 @@ typedef struct tp_df_from_generator_desc {
 } tp_df_from_generator_desc;
 TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d);
 
-/* Gives uniform random numbers in [low, high), cast to the given dtypes. [dataflow: FakeData] */
+/* Gives uniform random numbers: float32 in [low, high), cast to the given dtypes. A cast to an integer cuts off the fraction; one to
+ * half precision rounds, and may give high. [dataflow: FakeData] */
 typedef struct tp_df_fake_desc {
     tp_at at_;
     const tp_spec *specs; /* names may be NULL; shapes must be known */
@@ -328,10 +332,10 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
 /* Gives the first n datapoints of each pass; all of them if there are fewer. */
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
-/* Gives datapoints rank, rank + n_ranks, rank + 2 n_ranks, ... of each pass: the part of one of n_ranks processes (MPI). In each of
- * them df must give the same datapoints in the same order, as the same tree of flows does in each process. Parts that stand in one tree
- * need it too: give df a seed there. The parts' sizes differ by one at most: where
- * all processes must make as many steps, give .steps_per_epoch. Seeks where df does. Owns df. A rank that is not 0 to n_ranks - 1 is
+/* Gives datapoints rank, rank + n_ranks, rank + 2 n_ranks, ... of each pass: the part of one of n_ranks processes (MPI). Those that
+ * fail are counted. In each of them df must give the same datapoints in the same order, as the same tree of flows does in each
+ * process. Parts that stand in one tree need it too: give df a seed there. The parts' sizes differ by one at most: where all
+ * processes must make as many steps, give .steps_per_epoch. Seeks where df does. Owns df. A rank that is not 0 to n_ranks - 1 is
  * an error. [beyond: one rank's part of a flow] */
 TP_DEF tp_dataflow *tp_df_shard(tp_dataflow *df, int rank, int n_ranks);
 /* Gives exactly `size` datapoints per pass, restarting df as needed. keep_state: the next pass continues at the
@@ -361,9 +365,9 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
 TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n);
 /* Gives the datapoints of dfs[0], then those of dfs[1], and so on. [dataflow: ConcatData] */
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n);
-/* Joins one datapoint of each flow, components side by side; ends with the shortest flow. Flows that shuffle have orders of their own,
- * so that each pass makes other pairs. For the same rows of both, shuffle above, or give both flows one seed (two readers of one kind and
- * length). [dataflow: JoinData, ZipData] */
+/* Joins one datapoint of each flow, components side by side; ends with the shortest flow, and behind a failure of one of them, since
+ * what follows would not belong together. Flows that shuffle have orders of their own, so that each pass makes other pairs. For the
+ * same rows of both, shuffle above, or give both flows one seed (two readers of one kind and length). [dataflow: JoinData, ZipData] */
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
 TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* the same as tp_df_join */
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
@@ -408,7 +412,8 @@ typedef struct tp_df_random_mix_desc {
 } tp_df_random_mix_desc;
 TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d);
 /* Keeps pass 0 of df in memory and gives it in every pass. df is read as datapoints are requested, and completely before pass 1
- * begins: a flow without an end, such as tp_df_repeated(df, -1), is refused. shuffle: pass 0 keeps the order of df, pass p has an
+ * begins: a flow without an end, such as tp_df_repeated(df, -1), is refused. A restart before that, but after a failure, reads df
+ * from its beginning again, so that what failed can come. shuffle: pass 0 keeps the order of df, pass p has an
  * order that is a function of (seed, p). [dataflow: CacheData] */
 typedef struct tp_df_cache_desc {
     tp_at at_;
@@ -421,7 +426,9 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
  * given as soon as batch_size of one shape are collected. The other components must have equal shapes within a batch.
  * [dataflow: BatchDataByShape] With keep_state, as in tensorpack, datapoints left over at the end of a pass go into the
  * batches of the next one. Then pass p depends on passes 0 to p-1: restarting at pass p reads those first, so that a
- * resumed program gets the same batches. A pass that completes no batch gives none; an input source goes on with the next one.
+ * resumed program gets the same batches. A pass that completes no batch gives none; an input source, tp_df_repeated and
+ * tp_df_fixed_size go on with the next one, but through tp_df_multi_process and flows that are made of several (tp_df_concat,
+ * tp_df_join, tp_df_zip, tp_df_random_choose, tp_df_random_mix) they fail: "a whole pass gave no datapoint".
  * Without keep_state, and where the passes of df have no end, as those of tp_df_repeated(df, -1), each pass begins with empty
  * collections and drops its incomplete batches; a batch_size above the size of df is an error then. Seeking reads the datapoints. */
 typedef struct tp_df_batch_by_shape_desc {
@@ -489,8 +496,9 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 /* ==== >>parallel ======================================================================================= */
 /* Flows that read ahead on threads of their own. The threads start at the first tp_df_next, pause from tp_df_restart or tp_df_seek
  * until the next tp_df_next, and end with tp_df_free, which waits until the functions that they call have returned. The flow below,
- * and the functions, run on these threads. Datapoints and failures come in the same order, and with the same bits, as without
- * threads, for any number of threads; so seeking and resuming are exact. Built with TP_NO_THREADS these flows give the same
+ * and the functions, run on these threads. Except with .ordered = TP_NO, datapoints and failures come in the same order, and with
+ * the same bits, as without threads, for any number of threads of a map and of processes; so seeking and resuming are exact.
+ * (tp_df_multi_thread has as many flows as threads, which take turns.) Built with TP_NO_THREADS these flows give the same
  * datapoints on the caller's thread.
  *
  * Examples:
@@ -534,9 +542,9 @@ TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d);
 /* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread; all are made in this constructor. Each
  * flow is repeated for ever, and they give datapoints in turn: datapoint k is the next one of flow k mod num_thread. The size of
  * flow 0 is the length of a pass. The next pass continues where the last one ended. If the size of flow 0 is unknown, a pass
- * does not end. Each of the flows draws the numbers that it draws alone, so that parts of one shuffled flow (tp_df_shard) fit together.
- * Give each its part of the data, and each flow in it that draws numbers (an order, an augmentation) a seed chosen by i: without
- * them all threads draw the same. [dataflow: MultiThreadRunner, MultiThreadPrefetchData] */
+ * does not end. The default seeds of one flow do not depend on the other ones, so that all threads draw the same numbers: parts of
+ * one shuffled flow (tp_df_shard) fit together. Give each thread its part of the data, or each flow that draws numbers (an order,
+ * an augmentation) a seed chosen by i. A datapoint that failed counts. [dataflow: MultiThreadRunner, MultiThreadPrefetchData] */
 typedef tp_dataflow *(*tp_get_df_fn)(void *user, int i);
 typedef struct tp_df_multi_thread_desc {
     tp_at at_;
@@ -836,7 +844,7 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 /* Gives the images of a folder with one subfolder per class: two components, the image as for tp_df_image_from_file and the
  * label, int32 scalar. Classes are numbered in byte order of their names, also folders without images, so that training and
  * validation data need the same folders (tp_df_image_classes). The files of a class (all whose names do not begin
- * with a dot, also in subfolders) are in the order of their paths. */
+ * with a dot, also in subfolders) are in byte order of their names; a subfolder's are where its name is. */
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
@@ -1342,7 +1350,7 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
  * are limited to 0..255. C is 1 or 3. [imgaug: JpegNoise] */
 typedef struct tp_aug_jpeg_noise_desc {
     tp_at at_;
-    int quality_range[2]; /* range of the JPEG quality; default 40 to 100; must be within 1 to 100 */
+    int quality_range[2]; /* JPEG qualities, from 1 to 100, without the range's end; default 40 to 100 */
     tp_tri subsample;     /* whether colour has half the resolution; default TP_YES */
 } tp_aug_jpeg_noise_desc;
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
@@ -2160,14 +2168,10 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
                        df->advice_ ? df->advice_ : "give it a restart function");
     const unsigned n_errors = tp__n_errors;
     tp_status st = df->restart ? tp__add_missing_sentence(df->name, n_errors, df->restart(df, pass)) : TP_OK;
-    if (st != TP_OK) {
-        df->state_ = TP__DF_FRESH;
-        return st;
-    }
-    df->state_ = TP__DF_RUNNING;
+    df->state_ = st == TP_OK ? TP__DF_RUNNING : TP__DF_FRESH; /* if it failed, the next call begins this pass again */
     df->pass_ = pass;
     df->index_ = 0;
-    return TP_OK;
+    return st;
 }
 
 /* Adds the flow and the number of the failed datapoint to the error sentence. The flow that failed first does this, the flows above
@@ -2184,7 +2188,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
     TP__REQUIRE(df && dp, TP_ERR_ARG)
 
     if (df->state_ == TP__DF_FRESH) {
-        tp_status st = tp_df_restart(df, 0);
+        tp_status st = tp_df_restart(df, df->pass_);
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
@@ -2243,7 +2247,7 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     *skipped = 0;
     if (n < 0) return tp_fail(TP_ERR_ARG, "%s: cannot skip %lld datapoints: seek goes forward", df->name, (long long)n);
     if (df->state_ == TP__DF_FRESH) {
-        tp_status st = tp_df_restart(df, 0);
+        tp_status st = tp_df_restart(df, df->pass_);
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED || n == 0) return TP_OK;
@@ -2419,7 +2423,7 @@ static tp_dataflow *tp__df_owned_twice(void)
     snprintf(text, sizeof text, "%s", tp_last_error());
     return tp_df_fail(NULL, TP_ERR_ARG, "%s", text);
 }
-TP__UNUSED static void tp__df_drop(tp_dataflow *df)
+static void tp__df_drop(tp_dataflow *df)
 {
     if (df && !df->owner_.who) tp__df_delete(df);
 }
@@ -2460,8 +2464,8 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
     return tp__df_around_of_kind(at, child, name, name, bytes, seed, df);
 }
 
-/* Frees the child and returns a poison flow for wrong arguments of its parent. */
-#define TP__REFUSE(child_, ...) (tp__df_delete(child_), tp_df_fail(__VA_ARGS__))
+/* Frees the child, if no other flow owns it, and returns a poison flow for wrong arguments of its parent. */
+#define TP__REFUSE(child_, ...) (tp__df_drop(child_), tp_df_fail(__VA_ARGS__))
 
 /* Refuses a flow in which the order of datapoints is not fixed, for what makes n parts of its order. */
 static tp_status tp__df_must_be_ordered(const tp_dataflow *df, int n, const char *caller)
@@ -2919,7 +2923,7 @@ static tp_status tp__generator_next(tp_dataflow *df, tp_datapoint *dp)
     tp__generator_flow *f = (tp__generator_flow *)df->user;
     if (f->d.indexed == TP_YES && f->index >= f->d.size) return TP_END;
     tp_status st = f->d.fn(f->d.user, df->pass_, f->index, dp);
-    if (st == TP_OK) f->index++;
+    if (st <= TP_OK) f->index++; /* as every flow, it goes on behind what failed */
     return st;
 }
 static tp_status tp__generator_restart(tp_dataflow *df, int64_t pass)
@@ -2982,19 +2986,24 @@ typedef struct tp__fake_flow {
     tp_type *type;
     int n;
     bool random;
-    float low, span;
+    float low, high;
 } tp__fake_flow;
 
-/* Element i is lane i%4 of random block i/4, as in all random tensors; each block is computed as a whole. */
-static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float span)
+/* Element i is lane i%4 of random block i/4, as in all random tensors; each block is computed as a whole. What rounding makes high is
+ * the float below it: an integer that is high may be a class too many. */
+static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float high)
 {
     const int64_t n = tp_tensor_size(t);
+    const float span = high - low, most = span > 0 ? nextafterf(high, low) : high;
     const size_t width = tp_dtype_size(t->dtype);
     for (int64_t i = 0; i < n; i += 4) {
         uint32_t r[4];
         float v[4];
         tp_philox(key, (uint64_t)i / 4, step, r);
-        for (int k = 0; k < 4; k++) v[k] = (float)tp__mul_add((double)(r[k] >> 8) / 16777216.0, span, low);
+        for (int k = 0; k < 4; k++) {
+            v[k] = (float)tp__mul_add((double)(r[k] >> 8) / 16777216.0, span, low);
+            if (v[k] > most) v[k] = most;
+        }
         tp_convert((char *)t->data + (size_t)i * width, t->dtype, v, TP_F32, n - i < 4 ? n - i : 4);
     }
 }
@@ -3009,7 +3018,7 @@ static tp_status tp__fake_next(tp_dataflow *df, tp_datapoint *dp)
         st = tp_tensor_resize(&dp->c[j], f->type[j].dtype, f->type[j].shape);
         if (st == TP_OK)
             tp__fake_fill(&dp->c[j], tp_random_key(f->order.key, (uint64_t)j), f->random ? (uint64_t)i : 0, f->low,
-                          f->span);
+                          f->high);
     }
     return st;
 }
@@ -3053,7 +3062,7 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     f->order.n = tp__int_option(d->size, 1000);
     f->random = tp__tri_is_yes(d->random, true);
     f->low = low;
-    f->span = high - low;
+    f->high = high;
     return df;
 }
 
@@ -3404,19 +3413,34 @@ static tp_status tp__batch_put(const char *name, tp_datapoint *dp, const tp_data
     return st;
 }
 
-/* Copies x into the corner of the block y, which is as large along each axis, or larger. */
-static void tp__copy_corner(uint8_t *y, const tp_shape *large, const tp_tensor *x)
+/* Fills n bytes with copies of a value of `size` bytes, each time as many as there are already. n is a multiple of size. */
+static void tp__pad_fill(uint8_t *y, size_t n, const void *value, size_t size)
 {
-    const int last = x->shape.ndim - 1;
-    const size_t size = tp_dtype_size(x->dtype), run = (last >= 0 ? (size_t)x->shape.dim[last] : 1) * size;
+    if (n > 0) memcpy(y, value, size);
+    for (size_t done = size; done < n; done *= 2) memcpy(y + done, y, n - done < done ? n - done : done);
+}
+
+/* Copies x into the corner of the block y of `bytes`, which is as large along each axis, or larger; the rest becomes copies of the pad
+ * value. */
+static void tp__copy_corner(uint8_t *y, size_t bytes, const tp_shape *large, const tp_tensor *x, const void *pad)
+{
+    const size_t size = tp_dtype_size(x->dtype);
     const uint8_t *from = (const uint8_t *)x->data;
     int64_t at[TP_MAX_DIMS] = {0};
+    int last = x->shape.ndim - 1;
+    size_t inner = size, done = 0; /* inner: bytes of the axes after `last`, where x is as large as y */
+    for (; last > 0 && x->shape.dim[last] == large->dim[last]; last--) inner *= (size_t)x->shape.dim[last];
+    const size_t run = (last >= 0 ? (size_t)x->shape.dim[last] : 1) * inner;
     for (size_t left = tp_tensor_bytes(x); left > 0; left -= run, from += run) {
-        int64_t to = 0;
-        for (int k = 0; k <= last; k++) to = to * large->dim[k] + at[k];
-        memcpy(y + (size_t)to * size, from, run);
+        int64_t row = 0;
+        for (int k = 0; k <= last; k++) row = row * large->dim[k] + at[k];
+        const size_t to = (size_t)row * inner;
+        tp__pad_fill(y + done, to - done, pad, size);
+        memcpy(y + to, from, run);
+        done = to + run;
         for (int k = last - 1; k >= 0 && ++at[k] == x->shape.dim[k]; k--) at[k] = 0;
     }
+    tp__pad_fill(y + done, bytes - done, pad, size);
 }
 
 /* Makes component j of dp from those of n datapoints of different shapes: rows as large as the largest along each axis. */
@@ -3447,7 +3471,7 @@ static tp_status tp__batch_pad(const tp_dataflow *df, tp_datapoint *dp, int j, i
     tp_status st = tp_tensor_resize(y, first->dtype, rows);
     if (st != TP_OK) return st;
     const tp_shape row = tp__row_shape(&rows);
-    const size_t bytes = tp_tensor_bytes(y) / (size_t)n, size = tp_dtype_size(y->dtype);
+    const size_t bytes = tp_tensor_bytes(y) / (size_t)n;
     uint64_t value[2] = {0, 0}; /* memory for one element */
     tp_tensor_view(&pad, y->dtype, tp_make_shape_n(0, NULL), value);
     tp_tensor_set(&pad, 0, f->pad_value);
@@ -3458,8 +3482,7 @@ static tp_status tp__batch_pad(const tp_dataflow *df, tp_datapoint *dp, int j, i
         if (smaller && !tp_dtype_is_float(y->dtype) && tp_tensor_get(&pad, 0) != f->pad_value)
             return tp_fail(TP_ERR_DTYPE, "%s: component %d is %s, which has no value %g (.pad_value)", df->name, j,
                            tp_dtype_name(y->dtype), f->pad_value);
-        for (size_t k = 0; smaller && k < bytes; k += size) memcpy(to + k, value, size);
-        tp__copy_corner(to, &row, x);
+        tp__copy_corner(to, bytes, &row, x, value);
     }
     return TP_OK;
 }
@@ -3539,7 +3562,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
     df->size = tp__batch_size;
     df->seek = tp__batch_seek;
     df->close = tp__batch_close;
-    const int64_t n = tp_df_size(d->df);
+    const int64_t n = d->df->endless_ ? -1 : tp_df_size(d->df);
     if (d->batch_size < 1)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch: batch_size is %lld, it must be at least 1",
                           (long long)d->batch_size);
@@ -3721,7 +3744,13 @@ static tp_status tp__cast_component(const tp_tensor *in, tp_tensor *out, tp_map_
         float *x = (float *)out->data, scale = (float)c->scale;
         for (int64_t i = 0; i < n; i++) x[i] *= scale;
     } else {
-        for (int64_t i = 0; i < n; i++) tp_tensor_set(out, i, tp_tensor_get(in, i) * c->scale);
+        for (int64_t i = 0; i < n; i += TP__BLOCK) {
+            double x[TP__BLOCK];
+            tp__wide scaled[TP__BLOCK];
+            const int m = tp__tensor_doubles(in, i, x);
+            for (int k = 0; k < m; k++) scaled[k] = (tp__wide)(x[k] * c->scale);
+            tp_convert((char *)out->data + (size_t)i * tp_dtype_size(c->dtype), c->dtype, scaled, TP__WIDE_DTYPE, m);
+        }
     }
     return TP_OK;
 }
@@ -3738,7 +3767,7 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
                           scale);
     tp__cast *c = (tp__cast *)tp_malloc(sizeof *c);
     if (!c) {
-        tp__df_delete(df);
+        tp__df_drop(df);
         return NULL;
     }
     c->dtype = dtype;
@@ -3890,7 +3919,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 typedef struct tp__shard_flow {
     tp_dataflow *df;
     int64_t rank, n_ranks;
-    int64_t given, position; /* datapoints of this flow, and of df, that the pass has left behind */
+    int64_t given, position; /* datapoints of this flow, and of df, that the pass has left behind, also failed ones */
 } tp__shard_flow;
 
 /* Leaves n datapoints of df behind, or fewer at the end of its pass. */
@@ -3898,15 +3927,16 @@ static tp_status tp__shard_skip(tp__shard_flow *f, int64_t n)
 {
     int64_t k = 0;
     const tp_status st = n > 0 ? tp_df_seek(f->df, n, &k) : TP_OK;
-    f->position += k;
+    f->position += k + (st < TP_OK); /* df has left a datapoint that failed behind, too */
     return st == TP_OK && k < n ? TP_END : st;
 }
 static tp_status tp__shard_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__shard_flow *f = (tp__shard_flow *)df->user;
     tp_status st = tp__shard_skip(f, f->given * f->n_ranks + f->rank - f->position);
-    if (st == TP_OK) st = tp_df_next(f->df, dp);
-    if (st == TP_OK) f->position++, f->given++;
+    if (st != TP_OK) return st;
+    st = tp_df_next(f->df, dp);
+    if (st <= TP_OK) f->position++, f->given++;
     return st;
 }
 static tp_status tp__shard_restart(tp_dataflow *df, int64_t pass)
@@ -3929,7 +3959,8 @@ static tp_status tp__shard_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     /* to just behind the last one */
     const tp_status st = tp__shard_skip(f, (f->given + count - 1) * f->n_ranks + f->rank + 1 - f->position);
     const int64_t before = f->position <= f->rank ? 0 : (f->position - 1 - f->rank) / f->n_ranks + 1;
-    *skipped = before - f->given;
+    const bool own = st < TP_OK && (f->position - 1) % f->n_ranks == f->rank; /* the one that failed is not skipped */
+    *skipped = before - f->given - own;
     f->given = before;
     return st == TP_END ? TP_OK : st;
 }
@@ -3963,6 +3994,7 @@ typedef struct tp__fixed_flow {
     int64_t size, given;
     int64_t passes; /* without keep_state: passes of the flow below that are set apart for each pass */
     bool keep_state, started;
+    bool moved; /* the first datapoint of this pass failed: the flow below has moved, `position` has not */
 } tp__fixed_flow;
 
 static tp_status tp__fixed_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3971,6 +4003,7 @@ static tp_status tp__fixed_next(tp_dataflow *df, tp_datapoint *dp)
     if (f->given == f->size) return TP_END;
     tp_status st = tp__endless_next(&f->endless, dp);
     if (st == TP_OK) f->given++;
+    if (st <= TP_OK) f->moved = f->given == 0;
     return st;
 }
 static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
@@ -3982,8 +4015,9 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
     if (pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     /* the usual case: the next pass continues where this one ended */
-    if (f->started && f->endless.position == pass * f->size) return TP_OK;
+    if (f->started && !f->moved && f->endless.position == pass * f->size) return TP_OK;
     tp_status st = tp__endless_start(&f->endless, 0, pass * f->size);
+    f->moved = false;
     f->started = st == TP_OK;
     return st;
 }
@@ -4002,6 +4036,7 @@ static tp_status tp__fixed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         *skipped += k;
         if (st == TP_OK && *skipped < n_skip) st = tp__endless_next_pass(&f->endless);
     }
+    if (n_skip > 0 && st <= TP_OK) f->moved = f->given == 0;
     return st;
 }
 static void tp__fixed_close(tp_dataflow *df) { tp__df_delete(((tp__fixed_flow *)df->user)->endless.df); }
@@ -4338,7 +4373,7 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
 typedef struct tp__several_flows {
     tp_dataflow **df;
     tp_datapoint *in;   /* tp_df_join: one datapoint for each flow */
-    int n, at;          /* tp_df_concat: index of the current flow */
+    int n, at;          /* tp_df_concat, tp_df_join: index of the flow that is read next */
     double *cumulative; /* tp_df_random_choose: a number in [0,1) selects the first flow i with number < upto[i] */
     int64_t *left;      /* tp_df_random_mix: number of datapoints that each flow has left in this pass */
     int64_t n_draws;    /* random choose and mix: number of random numbers used in this pass, one per datapoint */
@@ -4347,6 +4382,8 @@ typedef struct tp__several_flows {
     int64_t size;
     int64_t given; /* number of datapoints given in this pass */
     bool started;
+    /* this pass is over. tp_df_join: a flow failed, or a seek of the flows came to no end; tp_df_multi_thread: a seek failed */
+    bool failed;
 } tp__several_flows;
 
 static tp_status tp__concat_next(tp_dataflow *df, tp_datapoint *dp)
@@ -4363,6 +4400,7 @@ static tp_status tp__several_restart(tp_dataflow *df, int64_t pass)
     tp__several_flows *f = (tp__several_flows *)df->user;
     tp_status st = TP_OK;
     f->at = 0;
+    f->failed = false;
     for (int i = 0; i < f->n && st == TP_OK; i++) st = tp_df_restart(f->df[i], pass);
     return st;
 }
@@ -4401,13 +4439,20 @@ static void tp__several_close(tp_dataflow *df)
     tp_free(f->left);
 }
 
+/* Behind a failure the pass ends: the flows before the one that failed have given a datapoint, those behind it have not, so that what
+ * follows would not belong together. A flow that stopped is asked again. */
 static tp_status tp__join_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     int n = 0;
-    for (int i = 0; i < f->n; i++) {
-        tp_status st = tp_df_next(f->df[i], &f->in[i]);
+    if (f->failed) return TP_END;
+    for (; f->at < f->n; f->at++) {
+        const tp_status st = tp_df_next(f->df[f->at], &f->in[f->at]);
+        f->failed = st < TP_OK;
         if (st != TP_OK) return st;
+    }
+    f->at = 0;
+    for (int i = 0; i < f->n; i++) {
         if (f->in[i].n > INT_MAX - n) return tp_fail(TP_ERR_NOMEM, "%s: too many components", df->name);
         n += f->in[i].n;
     }
@@ -4433,6 +4478,10 @@ static int64_t tp__join_size(tp_dataflow *df)
 static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
+    if (f->failed) {
+        df->state_ = TP__DF_ENDED;
+        return TP_OK;
+    }
     *skipped = n;
     int shortest = 0; /* it ends the pass, so the others, which may be endless, skip no more than it does */
     for (int64_t i = 0, least = -1; i < f->n; i++) {
@@ -4440,11 +4489,15 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         if (size >= 0 && (least < 0 || size < least)) least = size, shortest = (int)i;
     }
     for (int i = 0; i < f->n; i++) {
-        int64_t k = 0;
-        tp_status st = tp_df_seek(f->df[i == 0 ? shortest : i <= shortest ? i - 1 : i], *skipped, &k);
-        if (k < *skipped) *skipped = k;
+        const int which = i == 0 ? shortest : i <= shortest ? i - 1 : i;
+        int64_t k = 0, given = which < f->at; /* before one that stopped, the flows have given a datapoint already */
+        const tp_status st = *skipped > given ? tp_df_seek(f->df[which], *skipped - given, &k) : TP_OK;
+        f->failed = st != TP_OK;
+        if (st != TP_OK) *skipped = 0;
         if (st != TP_OK) return st;
+        if (k + given < *skipped) *skipped = k + given;
     }
+    f->at = 0;
     if (*skipped < n) df->state_ = TP__DF_ENDED;
     return TP_OK;
 }
@@ -4844,6 +4897,7 @@ typedef struct tp__cache_flow {
     tp_datapoint *point; /* n kept datapoints in an array with room for cap */
     int64_t n, cap, at;  /* at: index of the next datapoint in pass 0 */
     bool shuffle, begun, complete;
+    bool failed; /* a datapoint is missing: a restart before `complete` begins df anew, too */
 } tp__cache_flow;
 
 /* Reads and keeps one more datapoint; TP_END when there was none. */
@@ -4872,6 +4926,7 @@ static tp_status tp__cache_read(tp__cache_flow *f)
     }
     if (st == TP_OK) st = tp__datapoint_own(&f->point[f->n]);
     if (st == TP_OK) f->n++;
+    if (st < TP_OK) f->failed = true;
     return st;
 }
 static tp_status tp__cache_complete(tp__cache_flow *f)
@@ -4915,6 +4970,7 @@ static tp_status tp__cache_restart(tp_dataflow *df, int64_t pass)
 {
     tp__cache_flow *f = (tp__cache_flow *)df->user;
     f->at = 0;
+    if (f->failed && !f->complete) f->n = 0, f->begun = f->failed = false;
     tp__order_restart(&f->order, tp__df_key(df, pass));
     return TP_OK;
 }
@@ -5610,7 +5666,6 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->held = -1;
     f->share = 1;
     f->paused = true;
-    df->collects_ = NULL; /* it is read by another thread */
     df->next = tp__crew_next;
     df->restart = tp__crew_restart;
     df->size = tp__crew_size;
@@ -5689,12 +5744,12 @@ TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d)
 static tp_status tp__round_robin_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
-    if (f->given == f->size) return TP_END;
+    if (f->given == f->size || f->failed) return TP_END;
     const tp_status st = tp_df_next(f->df[f->n_draws % f->n], dp);
-    if (st != TP_OK) return st;
-    f->n_draws++;
+    if (st > TP_OK) return st;
+    f->n_draws++; /* one that failed had its turn */
     if (f->size >= 0) f->given++;
-    return TP_OK;
+    return st;
 }
 /* Skips n datapoints, each flow its share of them. */
 static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
@@ -5707,7 +5762,9 @@ static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
         st = tp_df_seek(f->df[i], n / f->n + (position < n % f->n), NULL);
     }
     f->n_draws += n;
-    if (st != TP_OK) f->started = false; /* the next restart must restart all flows */
+    if (st == TP_OK) return st;
+    f->failed = true;   /* the flows before the one that failed are ahead of the others: this pass is over */
+    f->started = false; /* the next restart must restart all flows */
     return st;
 }
 static tp_status tp__round_robin_restart(tp_dataflow *df, int64_t pass)
@@ -5729,7 +5786,7 @@ static int64_t tp__round_robin_size(tp_dataflow *df) { return ((const tp__severa
 static tp_status tp__round_robin_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
-    const int64_t m = f->size < 0 || n < f->size - f->given ? n : f->size - f->given;
+    const int64_t m = f->failed ? 0 : f->size < 0 || n < f->size - f->given ? n : f->size - f->given;
     const tp_status st = tp__round_robin_skip(f, m);
     if (st != TP_OK) return st;
     if (f->size >= 0) f->given += m;
@@ -5789,11 +5846,13 @@ typedef struct tp__procs_order {
     /* index of a free slot; or TP__PROCS_BEGIN: start at datapoint `skip`; or TP__PROCS_PROBE: report how many of the first
      * `skip` datapoints exist */
     int64_t slot;
+    int64_t goes_on; /* 1: df goes on from where TP__PROCS_PROBE left it, without a restart */
+    int64_t told;    /* failures of datapoints before this one were told already */
 } tp__procs_order;
 typedef struct tp__procs_report_message {
     int64_t generation, slot, status;
     /* offset and size of the datapoint in the shared memory; for a failure: size of its sentence, which follows; for
-     * TP__PROCS_PROBE: `at` is the answer */
+     * TP__PROCS_PROBE: `at` is the answer, or the datapoint that failed; -1: the pass could not be begun */
     int64_t at, bytes;
 } tp__procs_report_message;
 typedef struct tp__procs_component_head { /* the head of one component of a datapoint in the shared memory */
@@ -5925,16 +5984,24 @@ static void tp__procs_do_order(tp__procs_self *me, const tp__procs_order *o)
     }
     for (int k = 0; k < me->slots; k++) me->slot[k].taken = false;
     me->generation = o->generation;
-    me->df_position = 0;
+    if (!o->goes_on) me->df_position = 0;
     me->next = o->skip + (me->number - o->skip % me->n_workers + me->n_workers) % me->n_workers;
     me->pass = o->pass;
-    me->needs_restart = true;
+    me->needs_restart = !o->goes_on;
     me->running = o->slot == TP__PROCS_BEGIN;
     if (me->running) return;
-    int64_t k = 0;
-    tp_status st = tp_df_restart(me->df, o->pass);
-    if (st == TP_OK) st = tp_df_seek(me->df, o->skip, &k);
-    tp__procs_report(me, 0, st, k, 0);
+    tp_status st = me->needs_restart ? tp_df_restart(me->df, o->pass) : TP_OK;
+    bool more = st == TP_OK;
+    if (!more) me->df_position = -1;
+    while (more && me->df_position < o->skip) {
+        int64_t k = 0;
+        st = tp_df_seek(me->df, o->skip - me->df_position, &k);
+        me->df_position += k;
+        more = st < TP_OK && me->df_position < o->told;
+        if (more) me->df_position++, st = TP_OK;
+    }
+    tp__procs_report(me, 0, st, me->df_position, 0);
+    if (st < TP_OK) me->df_position++; /* df goes on behind what failed */
 }
 
 #ifndef TP_NO_THREADS
@@ -5998,6 +6065,7 @@ typedef struct tp__procs_flow {
     int n_workers, slots, started; /* started: number of running workers */
     int64_t generation, position;
     bool orders_sent; /* the worker processes were told where to start after the last restart or seek */
+    bool probed;      /* process 0 has skipped what the last seek skipped, and read nothing since */
     int held_worker;  /* the worker whose slot the caller views, or -1 */
     int64_t held_slot;
     char broken[256]; /* the reason why the flow fails until its next restart; "": it works */
@@ -6100,6 +6168,8 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
     o.pass = df->pass_;
     o.skip = skip;
     o.slot = slot;
+    o.goes_on = f->probed && i == 0 && slot < 0;
+    o.told = f->position;
     const bool is_told = tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 || errno == EPIPE || errno == ECONNRESET;
     return is_told ? TP_OK : tp__procs_lost(df, i, NULL);
 }
@@ -6184,6 +6254,7 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
     f->held_worker = -1;
     if (st != TP_OK) return st;
     f->orders_sent = true;
+    f->probed = false;
     const int i = (int)(f->position % f->n_workers);
     if (f->worker[i].ended) return TP_END;
     st = tp__procs_listen(df, i, &message);
@@ -6220,6 +6291,7 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
         tp__procs_stop(f);
         return tp_fail(st, "%s", text);
     }
+    f->probed = false;
     tp__procs_drop_ahead(f, 0);
     return TP_OK;
 }
@@ -6232,12 +6304,15 @@ static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
     tp__procs_drop_ahead(f, f->position);
     tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 can seek df; the parent cannot */
+    f->probed = false;
     if (st == TP_OK) st = tp__procs_listen(df, 0, &message);
     if (st != TP_OK) return st;
-    if (message.status != TP_OK) return (tp_status)message.status;
+    st = (tp_status)message.status;
+    if (st > TP_OK || message.at < 0) return st;
+    f->probed = true;
     *skipped = message.at > f->position ? message.at - f->position : 0;
-    tp__procs_drop_ahead(f, f->position + *skipped);
-    return TP_OK;
+    tp__procs_drop_ahead(f, f->position + *skipped + (st < TP_OK)); /* behind a datapoint that failed */
+    return st;
 }
 
 static void tp__procs_close(tp_dataflow *df)
@@ -6898,7 +6973,14 @@ static tp_status tp__df_mean(tp_dataflow *df, int index, bool channels, tp_tenso
         }
         if (st != TP_OK) break;
         const int64_t size = tp_tensor_size(t);
-        for (int64_t i = 0; i < size; i++) sum[i % count] += tp_tensor_get(t, i);
+        for (int64_t i = 0, at = 0; i < size; i += TP__BLOCK) {
+            double x[TP__BLOCK];
+            const int m = tp__tensor_doubles(t, i, x);
+            for (int k = 0; k < m; k++) {
+                sum[at] += x[k];
+                if (++at == count) at = 0;
+            }
+        }
     }
     if (st == TP_END) st = n ? TP_OK : tp_fail(TP_ERR_STATE, "%s gave no datapoint to take a mean of", df->name);
     tp_datapoint_free(&dp);
@@ -7278,7 +7360,24 @@ static bool tp__example_int(tp_dtype dtype, void *to, int64_t v)
     if (dtype == TP_U8 && (v < 0 || v > 255)) return false;
     if (dtype == TP_BOOL && (v < 0 || v > 1)) return false;
     tp_convert(to, dtype, &v, TP_I64, 1);
-    return true;
+    if (!tp_dtype_is_float(dtype)) return true;
+    double back; /* a float is the number, or was rounded to another one */
+    tp_convert(&back, TP_F64, to, dtype, 1);
+    return back >= -9223372036854775808.0 && back < 9223372036854775808.0 && (int64_t)back == v;
+}
+
+/* Converts n packed floats, little-endian and not aligned, to dtype. */
+static void tp__example_floats(char *to, tp_dtype dtype, const uint8_t *at, int64_t n)
+{
+    float x[TP__BLOCK];
+    for (int64_t i = 0; i < n; i += TP__BLOCK) {
+        const int m = n - i < TP__BLOCK ? (int)(n - i) : TP__BLOCK;
+        for (int k = 0; k < m; k++) {
+            const uint32_t bits = tp__le32(at + 4 * (i + k));
+            memcpy(&x[k], &bits, sizeof bits);
+        }
+        tp_convert(to + (size_t)i * tp_dtype_size(dtype), dtype, x, TP_F32, m);
+    }
 }
 
 /* Copies the values of a float or an int64 list to t, which has the right size. */
@@ -7292,11 +7391,15 @@ static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
         if (f.number != 1) continue;
         packed_numbers = f.sub;
         const bool packed = f.wire == 2;
+        if (packed && v->kind == TP__EXAMPLE_FLOATS) { /* a whole number of them: tp__example_count has seen to that */
+            const int64_t n = (packed_numbers.end - packed_numbers.at) / 4;
+            tp__example_floats(to, t->dtype, packed_numbers.at, n);
+            to += (size_t)n * width;
+            continue;
+        }
         for (bool first = true; packed ? packed_numbers.at < packed_numbers.end && !packed_numbers.bad : first;
              first = false, to += width) {
-            const uint64_t bits = !packed                         ? f.value
-                                  : v->kind == TP__EXAMPLE_FLOATS ? tp__pb_get_fixed(&packed_numbers, 4)
-                                                                  : tp__pb_get_varint(&packed_numbers);
+            const uint64_t bits = packed ? tp__pb_get_varint(&packed_numbers) : f.value;
             if (packed_numbers.bad) return false;
             if (v->kind == TP__EXAMPLE_FLOATS) {
                 const uint32_t low = (uint32_t)bits;
@@ -7871,22 +7974,6 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
 }
 
 /* -- text ---- >>vocabulary */
-
-/* The number of bytes of the character at p; 1 if it is not UTF-8. */
-static size_t tp__utf8_length(const char *p, const char *end)
-{
-    const unsigned char c = (unsigned char)*p;
-    const size_t n = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 1;
-    if ((size_t)(end - p) < n) return 1;
-    /* the first bytes that have a narrower second one: longer than needed, surrogates, beyond U+10FFFF */
-    const unsigned char second = n > 1 ? (unsigned char)p[1] : 0;
-    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
-        (c == 0xf4 && second > 0x8f))
-        return 1;
-    for (size_t i = 1; i < n; i++)
-        if (((unsigned char)p[i] & 0xc0) != 0x80) return 1;
-    return n;
-}
 
 /* Where the text of a file begins: behind the byte order mark, if there is one. */
 static const char *tp__text_begin(const char *text, size_t size)
@@ -8794,6 +8881,7 @@ static void tp__jpeg_scan(j_common_ptr c)
 {
     tp__jpeg *j = (tp__jpeg *)c->client_data;
     if (j->c.input_scan_number <= 500) return;
+    j->nomem = false;
     snprintf(j->reason, sizeof j->reason, "it has more than 500 scans");
     longjmp(j->failed, 1);
 }
@@ -8965,6 +9053,9 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
 
 /* -- PNG: 8 bits per channel, channels 1 (grey), 3 (RGB) or 4 (RGBA); rows are deflated without a filter (filter 0) */
 
+#ifndef TP__PNG_CHUNK
+#define TP__PNG_CHUNK 0x7fffffff /* bytes of a chunk at most; longer data have several */
+#endif
 static void tp__png_chunk(tp_buf *out, const char *type, const void *data, size_t n)
 {
     unsigned char w[4];
@@ -9006,7 +9097,10 @@ static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, in
     tp_buf_put(out, signature, 8);
     tp__png_chunk(out, "IHDR", head, 13);
     if (zlib.failed) out->failed = true;
-    else tp__png_chunk(out, "IDAT", zlib.data, zlib.len);
+    for (size_t at = 0, n; at < zlib.len && !out->failed; at += n) {
+        n = zlib.len - at < TP__PNG_CHUNK ? zlib.len - at : TP__PNG_CHUNK;
+        tp__png_chunk(out, "IDAT", zlib.data + at, n);
+    }
     tp__png_chunk(out, "IEND", NULL, 0);
     tp_buf_free(&raw);
     tp_buf_free(&zlib);
@@ -9039,6 +9133,9 @@ TP_DEF tp_status tp_save_png(const char *path, const tp_tensor *image)
         return tp_fail(TP_ERR_SHAPE,
                        "tp_save_png: the image is %s: it needs to be (H,W), or (H,W,C) with C of 1, 3 or 4",
                        tp_shape_text(s, text));
+    if (s->dim[0] > INT32_MAX || s->dim[1] > INT32_MAX)
+        return tp_fail(TP_ERR_SHAPE, "tp_save_png: the image is %s: a side of a PNG has at most 2147483647 pixels",
+                       tp_shape_text(s, text));
     if (!image->data || image->device)
         return tp_fail(TP_ERR_ARG, "tp_save_png: the image has %s",
                        image->data ? "its values on a device: tp_tensor_copy it first" : "no values");
@@ -9046,10 +9143,13 @@ TP_DEF tp_status tp_save_png(const char *path, const tp_tensor *image)
     unsigned char *pixels = (unsigned char *)tp_malloc((size_t)n);
     if (!pixels) return TP_ERR_NOMEM;
     double largest = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double v = tp_tensor_get(image, i);
-        if (v > largest) largest = v;
-        pixels[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
+    for (int64_t i = 0; i < n; i += TP__BLOCK) {
+        double v[TP__BLOCK];
+        const int m = tp__tensor_doubles(image, i, v);
+        for (int k = 0; k < m; k++) {
+            if (v[k] > largest) largest = v[k];
+            pixels[i + k] = (unsigned char)(v[k] >= 255 ? 255 : v[k] > 0 ? v[k] : 0);
+        }
     }
     if (largest > 0 && largest <= 1 && tp_dtype_is_float(image->dtype))
         tp_log(TP_LOG_WARN, "tp_save_png: %s is black, because no value is above 1: white is 255", path);
@@ -9165,8 +9265,10 @@ static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, 
         if (st == TP_OK) st = tp_aug_apply_image(&f->resized, image, image);
     }
     *decoded = st == TP_OK;
-    f->known[i] = *decoded ? TP__IMAGE_GOOD : TP__IMAGE_BAD;
-    if (*decoded || !f->skip || !tp__image_skips(st)) return st;
+    if (*decoded) f->known[i] = TP__IMAGE_GOOD;
+    if (*decoded || !tp__image_skips(st)) return st;
+    f->known[i] = TP__IMAGE_BAD;
+    if (!f->skip) return st;
     tp_log(TP_LOG_WARN, "skipped: %s", tp_last_error());
     return TP_OK;
 }
@@ -9884,6 +9986,7 @@ struct tp_augmentor {
     void (*release)(void *user);
     void *user;
     const struct tp__isa *isa; /* vector kernels for noise; NULL: naive loops */
+    bool wide;                 /* whether the processor has AVX2, for the kernels of >>aug kernels */
     tp_status poison;          /* status of a poison augmentor; TP_OK: not poison */
     char text[512];
 };
@@ -9901,7 +10004,7 @@ typedef struct tp__aug_run {
     tp_transform *t;
     tp__pixels x, y; /* the input and the output of a step */
     int buffer;      /* index of the transform's buffer that holds x; -1: x is in the caller's memory */
-    bool mask;
+    bool mask, wide;
     double fill;
 } tp__aug_run;
 
@@ -9931,6 +10034,52 @@ struct tp__aug_draw {
     int place;
     int64_t h, w; /* size of the image after the steps drawn so far */
 };
+
+/* -- kernels ---- >>aug kernels */
+/* Loops over many pixels are compiled twice: for the compiler's own target, and for AVX2, which a new augmentor looks for. Both
+ * give the same bits, because AVX2 without FMA has no fused operation. The loop is in <name>_body; TP__AUG_KERNEL(<name>, ...)
+ * makes of it <name>(wide, ...). */
+#if defined(__GNUC__)
+#define TP__AUG_BODY TP__LOOPS static inline __attribute__((always_inline))
+#else
+#define TP__AUG_BODY static inline
+#endif
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12) /* __builtin_shufflevector */
+#define TP__AUG_SHUFFLES 1
+#else
+#define TP__AUG_SHUFFLES 0
+#endif
+#if TP__FAST
+#define TP__AUG_AVX2 TP__ISA_X86
+#else
+#define TP__AUG_AVX2 0
+#endif
+#if TP__AUG_AVX2
+#define TP__AUG_KERNEL(name_, arguments_, ...)                                                                   \
+    TP__LOOPS static void name_##_plain(__VA_ARGS__) { name_##_body arguments_; }                                \
+    TP__LOOPS __attribute__((target("avx2"))) static void name_##_avx2(__VA_ARGS__) { name_##_body arguments_; } \
+    static void name_(bool wide, __VA_ARGS__)                                                                    \
+    {                                                                                                            \
+        if (wide) name_##_avx2 arguments_;                                                                       \
+        else name_##_plain arguments_;                                                                           \
+    }
+static bool tp__aug_wide(void)
+{
+#ifndef TP__NO_SYSTEM
+    const char *isa = getenv("TP_ISA");
+    if (isa && (strcmp(isa, "naive") == 0 || strcmp(isa, "sse2") == 0)) return false;
+#endif
+    return tp__x86_level() >= 1;
+}
+#else
+#define TP__AUG_KERNEL(name_, arguments_, ...)          \
+    TP__LOOPS static void name_(bool wide, __VA_ARGS__) \
+    {                                                   \
+        (void)wide;                                     \
+        name_##_body arguments_;                        \
+    }
+static bool tp__aug_wide(void) { return false; }
+#endif
 
 TP__COLD_BEGIN
 
@@ -9966,6 +10115,7 @@ static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_dra
     if (!a) return NULL;
     a->name = name;
     a->draw = draw;
+    a->wide = tp__aug_wide();
     a->places = 1;
     a->desc = (char *)a + head;
     if (bytes) memcpy((char *)a + head, desc, bytes);
@@ -10174,6 +10324,13 @@ TP__HOT static void tp__aug_use_result(tp__aug_run *r) /* y, the result of the s
 }
 static size_t tp__aug_row_bytes(const tp__pixels *x) { return (size_t)(x->w * x->c) * tp_dtype_size(x->dtype); }
 
+/* Returns scratch memory for n floats: `buffer` 0 and 1 are two rows, 2 is the large buffer. NULL: out of memory. */
+static float *tp__aug_work(tp__aug_run *r, int buffer, int64_t n)
+{
+    tp_tensor *t = buffer < 2 ? &r->t->row_[buffer] : &r->t->work_;
+    return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
+}
+
 /* Makes the image writable and its rows contiguous. */
 static tp_status tp__aug_make_writable(tp__aug_run *r)
 {
@@ -10235,8 +10392,10 @@ static tp_status tp__aug_apply(tp_transform *t, const tp_tensor *in, bool mask, 
 {
     tp__aug_run r;
     tp_status st = tp__aug_start(&r, t, in, mask, fill);
-    for (int i = 0; i < t->n && st == TP_OK; i++)
+    for (int i = 0; i < t->n && st == TP_OK; i++) {
+        r.wide = t->step_[i].augmentor->wide;
         if (!mask || t->step_[i].kind->moves_pixels) st = t->step_[i].kind->image(&r, &t->step_[i]);
+    }
     return st == TP_OK ? tp__aug_finish(&r, out) : st;
 }
 
@@ -10332,10 +10491,42 @@ static void tp__aug_reverse1(char *to, const char *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = from[n - 1 - i];
 }
-/* Copies pixels of three bytes by writing four: the next pixel overwrites the fourth byte. */
-static void tp__aug_reverse3(char *to, const char *from, int64_t n)
+/* Five pixels of three bytes are a vector of 16 bytes, with one byte of a sixth pixel, which is written, too, and overwritten by
+ * the next vector. Both functions return the number of pixels done; the last ones are left. */
+#if TP__AUG_AVX2 && TP__AUG_SHUFFLES
+typedef char tp__aug_sixteen __attribute__((vector_size(16)));
+TP__LOOPS __attribute__((target("avx2"))) static int64_t tp__aug_reverse3_avx2(char *to, const char *from, int64_t n)
 {
     int64_t i = 0;
+    for (; i + 6 <= n; i += 5) {
+        tp__aug_sixteen v;
+        memcpy(&v, from + 3 * (n - 5 - i) - 1, sizeof v);
+        v = __builtin_shufflevector(v, v, 13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
+        memcpy(to + 3 * i, &v, sizeof v);
+    }
+    return i;
+}
+TP__LOOPS __attribute__((target("avx2"))) static int64_t tp__aug_swap3_avx2(char *to, const char *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 6 <= n; i += 5) {
+        tp__aug_sixteen v;
+        memcpy(&v, from + 3 * i, sizeof v);
+        v = __builtin_shufflevector(v, v, 2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9, 14, 13, 12, 15);
+        memcpy(to + 3 * i, &v, sizeof v);
+    }
+    return i;
+}
+#else
+static int64_t tp__aug_reverse3_avx2(char *to, const char *from, int64_t n) { return (void)to, (void)from, (void)n, 0; }
+static int64_t tp__aug_swap3_avx2(char *to, const char *from, int64_t n) { return (void)to, (void)from, (void)n, 0; }
+#endif
+/* Copies pixels of three bytes by writing four: the next pixel overwrites the fourth byte. */
+static void tp__aug_reverse3(bool wide, char *to, const char *from, int64_t n)
+{
+    int64_t i = wide ? tp__aug_reverse3_avx2(to, from, n) : 0;
+    to += 3 * i;
+    n -= i;
     const char *p = from + 3 * (n - 1);
     if (n > 0) memcpy(to, p, 3); /* the byte after the last pixel must not be read */
     for (i = 1; i + 1 < n; i++) {
@@ -10364,7 +10555,7 @@ static tp_status tp__aug_flip_image(tp__aug_run *r, const tp__aug_step *s)
         const char *from = r->x.data + (s->number[0] > 0 ? i : r->x.h - 1 - i) * r->x.stride;
         if (!(s->number[0] > 0)) memcpy(to, from, (size_t)(w * size));
         else if (size == 1) tp__aug_reverse1(to, from, w);
-        else if (size == 3) tp__aug_reverse3(to, from, w);
+        else if (size == 3) tp__aug_reverse3(r->wide, to, from, w);
         else if (size == 4) tp__aug_reverse4(to, from, w);
         else if (size == 12) tp__aug_reverse12(to, from, w);
         else
@@ -10381,7 +10572,7 @@ static void tp__aug_flip_point(const tp__aug_step *s, float *x, float *y)
 static const tp__aug_kind tp__aug_flip = {"Flip", "horiz", true, tp__aug_flip_image, tp__aug_flip_point};
 
 /* Writes a row of pixels, each taken from the column that a table gives. */
-static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size)
+TP__HOT static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size)
 {
     if (size == 1)
         for (int64_t j = 0; j < n; j++) to[j] = from[column[j]];
@@ -10389,19 +10580,43 @@ static void tp__aug_gather_row(char *to, const char *from, const int32_t *column
         for (int64_t j = 0; j < n; j++) memcpy(to + 3 * j, from + 3 * (int64_t)column[j], 3);
     else if (size == 4)
         for (int64_t j = 0; j < n; j++) memcpy(to + 4 * j, from + 4 * (int64_t)column[j], 4);
+    else if (size == 12)
+        for (int64_t j = 0; j < n; j++) memcpy(to + 12 * j, from + 12 * (int64_t)column[j], 12);
     else
         for (int64_t j = 0; j < n; j++) memcpy(to + j * (int64_t)size, from + column[j] * (int64_t)size, size);
 }
 
+/* Transposes tiles, so that the lines of memory which a tile reads and writes stay in the cache. Of three bytes, four are
+ * copied: the next pixel overwrites the fourth. */
+TP__AUG_BODY void tp__aug_transpose_of(const tp__pixels *to, const tp__pixels *from, int64_t size)
+{
+    const int64_t side = 16;
+    for (int64_t i0 = 0; i0 < to->h; i0 += side)
+        for (int64_t j0 = 0; j0 < to->w; j0 += side) {
+            const int64_t i1 = to->h < i0 + side ? to->h : i0 + side, j1 = to->w < j0 + side ? to->w : j0 + side;
+            for (int64_t i = i0; i < i1; i++) {
+                char *at = to->data + i * to->stride;
+                const char *pixel = from->data + i * size;
+                int64_t j = j0;
+                for (; j < j1 - 1; j++) memcpy(at + j * size, pixel + j * from->stride, size == 3 ? 4 : (size_t)size);
+                memcpy(at + j * size, pixel + j * from->stride, (size_t)size);
+            }
+        }
+}
+TP__HOT static void tp__aug_transpose_pixels(const tp__pixels *to, const tp__pixels *from, int64_t size)
+{
+    if (size == 1) tp__aug_transpose_of(to, from, 1);
+    else if (size == 3) tp__aug_transpose_of(to, from, 3);
+    else if (size == 4) tp__aug_transpose_of(to, from, 4);
+    else if (size == 12) tp__aug_transpose_of(to, from, 12);
+    else tp__aug_transpose_of(to, from, size);
+}
 static tp_status tp__aug_transpose_image(tp__aug_run *r, const tp__aug_step *s)
 {
     (void)s;
     const tp_status st = tp__aug_reserve_like(r, r->x.w, r->x.h);
     if (st != TP_OK) return st;
-    const int64_t size = tp__aug_pixel(&r->x);
-    for (int64_t i = 0; i < r->x.w; i++)
-        for (int64_t j = 0; j < r->x.h; j++)
-            memcpy(r->y.data + i * r->y.stride + j * size, r->x.data + j * r->x.stride + i * size, (size_t)size);
+    tp__aug_transpose_pixels(&r->y, &r->x, tp__aug_pixel(&r->x));
     tp__aug_use_result(r);
     return TP_OK;
 }
@@ -10438,10 +10653,14 @@ static size_t tp__aug_element(char out[8], tp_dtype dtype, double value)
     tp_convert(out, dtype, &value, TP_F64, 1);
     return tp_dtype_size(dtype);
 }
-static void tp__aug_fill(char *to, int64_t n, const char *element, size_t size)
+TP__HOT static void tp__aug_fill(char *to, int64_t n, const char *element, size_t size)
 {
     if (size == 1) memset(to, *element, (size_t)n);
-    else
+    else if (size == 4) {
+        uint32_t four_bytes;
+        memcpy(&four_bytes, element, 4);
+        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, &four_bytes, 4);
+    } else
         for (int64_t i = 0; i < n; i++) memcpy(to + i * (int64_t)size, element, size);
 }
 
@@ -10465,14 +10684,17 @@ static tp_status tp__aug_pad_image(tp__aug_run *r, const tp__aug_step *s)
         }
         tp__aug_fill(r->y.data + done * size, (h * w - done) * r->x.c, element, width);
     }
+    if (edge != TP_EDGE_CONSTANT && tp_tensor_resize(&r->t->row_[0], TP_I32, tp_make_shape_n(1, &w)) != TP_OK)
+        return TP_ERR_NOMEM;
+    int32_t *column = (int32_t *)r->t->row_[0].data;
+    for (int64_t j = 0; j < w && edge != TP_EDGE_CONSTANT; j++)
+        column[j] = (int32_t)tp__aug_edge(j - left, r->x.w, edge);
     for (int64_t i = 0; i < h && edge != TP_EDGE_CONSTANT; i++) {
         char *to = r->y.data + i * r->y.stride;
         const char *from = r->x.data + tp__aug_edge(i - top, r->x.h, edge) * r->x.stride;
+        tp__aug_gather_row(to, from, column, left, (size_t)size);
         memcpy(to + left * size, from, (size_t)(r->x.w * size));
-        for (int64_t j = 0; j < w; j++) {
-            if (j == left) j = end;
-            if (j < w) memcpy(to + j * size, from + tp__aug_edge(j - left, r->x.w, edge) * size, (size_t)size);
-        }
+        tp__aug_gather_row(to + end * size, from, column + end, w - end, (size_t)size);
     }
     tp__aug_use_result(r);
     return TP_OK;
@@ -10487,66 +10709,121 @@ static const tp__aug_kind tp__aug_pad = {"Pad", "top left h w border value", tru
 
 /* -- rows as float ---- >>aug rows */
 
-TP__HOT static void tp__aug_floats(float *to, const unsigned char *from, int64_t n)
+TP__AUG_BODY void tp__aug_floats_body(float *to, const unsigned char *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = (float)from[i];
 }
+TP__AUG_KERNEL(tp__aug_floats, (to, from, n), float *to, const unsigned char *from, int64_t n)
+
 /* Limits a number to 0..255 and drops the fraction. NaN becomes 0. */
-TP__HOT static void tp__aug_bytes(unsigned char *to, const float *from, float plus, int64_t n)
+TP__AUG_BODY unsigned char tp__aug_to_byte(float v)
 {
-    for (int64_t i = 0; i < n; i++) {
-        float v = from[i] + plus;
-        v = v > 0.0f ? v : 0.0f;
-        v = v < 255.0f ? v : 255.0f;
-        to[i] = (unsigned char)(int)v;
-    }
+    v = v > 0.0f ? v : 0.0f;
+    v = v < 255.0f ? v : 255.0f;
+    return (unsigned char)(int)v;
 }
-TP__HOT static void tp__aug_limit(float *x, float low, float high, int64_t n)
+TP__AUG_BODY void tp__aug_bytes_body(unsigned char *to, const float *from, float plus, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = tp__aug_to_byte(from[i] + plus);
+}
+TP__AUG_KERNEL(tp__aug_bytes, (to, from, plus, n), unsigned char *to, const float *from, float plus, int64_t n)
+
+TP__AUG_BODY void tp__aug_limit_body(float *x, float low, float high, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         float v = x[i] > low ? x[i] : low;
         x[i] = v < high ? v : high;
     }
 }
+TP__AUG_KERNEL(tp__aug_limit, (x, low, high, n), float *x, float low, float high, int64_t n)
 
-static void tp__aug_get_row(float *to, const tp__pixels *x, int64_t i)
+static void tp__aug_get_row(bool wide, float *to, const tp__pixels *x, int64_t i)
 {
     const int64_t n = x->w * x->c;
-    if (x->dtype == TP_U8) tp__aug_floats(to, (const unsigned char *)x->data + i * x->stride, n);
+    if (x->dtype == TP_U8) tp__aug_floats(wide, to, (const unsigned char *)x->data + i * x->stride, n);
     else memcpy(to, x->data + i * x->stride, (size_t)n * sizeof(float));
 }
 /* Stores floats as a row of pixels. plus: 0.5 rounds bytes to the nearest, 0 drops the fraction. */
-static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, float plus)
+static void tp__aug_put_row(bool wide, const float *from, const tp__pixels *x, int64_t i, float plus)
 {
     const int64_t n = x->w * x->c;
-    if (x->dtype == TP_U8) tp__aug_bytes((unsigned char *)x->data + i * x->stride, from, plus, n);
+    if (x->dtype == TP_U8) tp__aug_bytes(wide, (unsigned char *)x->data + i * x->stride, from, plus, n);
     else memcpy(x->data + i * x->stride, from, (size_t)n * sizeof(float));
 }
 
-/* Returns scratch memory for n floats: `buffer` 0 and 1 are two rows, 2 is the large buffer. NULL: out of memory. */
-static float *tp__aug_work(tp__aug_run *r, int buffer, int64_t n)
+/* Splits n pixels of three channels into three rows of floats, and joins them again. */
+TP__AUG_BODY void tp__aug_split_bytes_body(float *a, float *b, float *c, const unsigned char *from, int64_t n)
 {
-    tp_tensor *t = buffer < 2 ? &r->t->row_[buffer] : &r->t->work_;
-    return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = (float)from[3 * i];
+        b[i] = (float)from[3 * i + 1];
+        c[i] = (float)from[3 * i + 2];
+    }
+}
+TP__AUG_KERNEL(tp__aug_split_bytes, (a, b, c, from, n), float *a, float *b, float *c, const unsigned char *from,
+               int64_t n)
+TP__AUG_BODY void tp__aug_split_floats_body(float *a, float *b, float *c, const float *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = from[3 * i];
+        b[i] = from[3 * i + 1];
+        c[i] = from[3 * i + 2];
+    }
+}
+TP__AUG_KERNEL(tp__aug_split_floats, (a, b, c, from, n), float *a, float *b, float *c, const float *from, int64_t n)
+TP__AUG_BODY void tp__aug_join_bytes_body(unsigned char *to, const float *a, const float *b, const float *c, float plus,
+                                          int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[3 * i] = tp__aug_to_byte(a[i] + plus);
+        to[3 * i + 1] = tp__aug_to_byte(b[i] + plus);
+        to[3 * i + 2] = tp__aug_to_byte(c[i] + plus);
+    }
+}
+TP__AUG_KERNEL(tp__aug_join_bytes, (to, a, b, c, plus, n), unsigned char *to, const float *a, const float *b,
+               const float *c, float plus, int64_t n)
+TP__AUG_BODY void tp__aug_join_floats_body(float *to, const float *a, const float *b, const float *c, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[3 * i] = a[i];
+        to[3 * i + 1] = b[i];
+        to[3 * i + 2] = c[i];
+    }
+}
+TP__AUG_KERNEL(tp__aug_join_floats, (to, a, b, c, n), float *to, const float *a, const float *b, const float *c,
+               int64_t n)
+
+static void tp__aug_split_row(bool wide, float *const *to, const tp__pixels *x, int64_t i)
+{
+    const void *from = x->data + i * x->stride;
+    if (x->dtype == TP_U8) tp__aug_split_bytes(wide, to[0], to[1], to[2], (const unsigned char *)from, x->w);
+    else tp__aug_split_floats(wide, to[0], to[1], to[2], (const float *)from, x->w);
+}
+static void tp__aug_join_row(bool wide, float *const *from, const tp__pixels *x, int64_t i, float plus)
+{
+    void *to = x->data + i * x->stride;
+    if (x->dtype == TP_U8) tp__aug_join_bytes(wide, (unsigned char *)to, from[0], from[1], from[2], plus, x->w);
+    else tp__aug_join_floats(wide, (float *)to, from[0], from[1], from[2], x->w);
 }
 
-/* A function that changes one row of n pixels of c channels. p: the numbers that the augmentation step stores. */
-typedef void (*tp__aug_row_fn)(float *x, int64_t n, int64_t c, const float *p);
+/* A function that changes n pixels. x: a row for each of the three channels, which may change places; p: the numbers that the
+ * augmentation step stores. */
+typedef void (*tp__aug_row_fn)(bool wide, float **x, int64_t n, const float *p);
 
-/* Changes the image in place, row by row, converted to floats. clip: float32 images are limited to 0..255 too. */
-static tp_status tp__aug_rows(tp__aug_run *r, tp__aug_row_fn fn, const float *p, float plus, bool clip)
+/* Changes an image of three channels row by row, as floats, into y; which may be x. clip: float32 images are limited to 0..255,
+ * too. */
+static tp_status tp__aug_rows(tp__aug_run *r, const tp__pixels *y, tp__aug_row_fn fn, const float *p, float plus,
+                              bool clip)
 {
-    const tp_status st = tp__aug_make_writable(r);
-    const int64_t n = r->x.w * r->x.c;
-    float *row = st == TP_OK && r->x.dtype == TP_U8 ? tp__aug_work(r, 0, n) : NULL;
-    if (st != TP_OK) return st;
-    if (r->x.dtype == TP_U8 && !row) return TP_ERR_NOMEM;
+    const int64_t w = r->x.w;
+    float *row = tp__aug_work(r, 0, 3 * w);
+    if (!row) return TP_ERR_NOMEM;
     for (int64_t i = 0; i < r->x.h; i++) {
-        float *x = row ? row : (float *)(void *)(r->x.data + i * r->x.stride);
-        if (row) tp__aug_get_row(x, &r->x, i);
-        fn(x, r->x.w, r->x.c, p);
-        if (row) tp__aug_put_row(x, &r->x, i, plus);
-        else if (clip) tp__aug_limit(x, 0.0f, 255.0f, n);
+        float *channels[3] = {row, row + w, row + 2 * w};
+        tp__aug_split_row(r->wide, channels, &r->x, i);
+        fn(r->wide, channels, w, p);
+        if (clip && y->dtype == TP_F32) tp__aug_limit(r->wide, row, 0.0f, 255.0f, 3 * w);
+        tp__aug_join_row(r->wide, channels, y, i, plus);
     }
     return TP_OK;
 }
@@ -10715,65 +10992,139 @@ static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, doubl
     return TP_OK;
 }
 
-/* Computes a weighted sum of rows. */
-TP__HOT static void tp__aug_mix_bytes(float *to, const unsigned char *from, int64_t stride, const float *w, int taps,
-                                      int64_t n)
+/* Computes to = w[0] row 0 + ... of m rows, at most 5, or adds that to `to`. */
+TP__AUG_BODY void tp__aug_mix_some_bytes(float *to, const unsigned char *from, int64_t stride, const float *w, int m,
+                                         bool add, int64_t n)
 {
-    if (taps == 2) {
-        const unsigned char *a = from, *b = from + stride;
-        const float u = w[0], v = w[1];
-        for (int64_t j = 0; j < n; j++) to[j] = u * (float)a[j] + v * (float)b[j];
-        return;
-    }
-    for (int64_t j = 0; j < n; j++) to[j] = w[0] * (float)from[j];
-    for (int k = 1; k < taps; k++) {
-        const unsigned char *a = from + k * stride;
-        const float u = w[k];
-        for (int64_t j = 0; j < n; j++) to[j] += u * (float)a[j];
+    float u[5] = {0, 0, 0, 0, 0};
+    for (int k = 0; k < m; k++) u[k] = w[k];
+    for (int64_t j = 0; j < n; j++) {
+        float sum = u[0] * (float)from[j];
+        if (add) sum = to[j] + sum;
+        for (int k = 1; k < m; k++) sum += u[k] * (float)from[k * stride + j];
+        to[j] = sum;
     }
 }
-TP__HOT static void tp__aug_mix_floats(float *to, const float *from, int64_t stride, const float *w, int taps,
+TP__AUG_BODY void tp__aug_mix_some_floats(float *to, const float *from, int64_t stride, const float *w, int m, bool add,
+                                          int64_t n)
+{
+    float u[5] = {0, 0, 0, 0, 0};
+    for (int k = 0; k < m; k++) u[k] = w[k];
+    for (int64_t j = 0; j < n; j++) {
+        float sum = u[0] * from[j];
+        if (add) sum = to[j] + sum;
+        for (int k = 1; k < m; k++) sum += u[k] * from[k * stride + j];
+        to[j] = sum;
+    }
+}
+/* Computes a weighted sum of rows: 1 to 5 of them, then four at a time. */
+TP__AUG_BODY void tp__aug_mix_bytes_body(float *to, const unsigned char *from, int64_t stride, const float *w, int taps,
+                                         int64_t n)
+{
+    int k = taps < 2 ? taps : 2 + (taps - 2) % 4;
+    if (k == 1) tp__aug_mix_some_bytes(to, from, stride, w, 1, false, n);
+    else if (k == 2) tp__aug_mix_some_bytes(to, from, stride, w, 2, false, n);
+    else if (k == 3) tp__aug_mix_some_bytes(to, from, stride, w, 3, false, n);
+    else if (k == 4) tp__aug_mix_some_bytes(to, from, stride, w, 4, false, n);
+    else tp__aug_mix_some_bytes(to, from, stride, w, 5, false, n);
+    for (; k < taps; k += 4) tp__aug_mix_some_bytes(to, from + k * stride, stride, w + k, 4, true, n);
+}
+TP__AUG_KERNEL(tp__aug_mix_bytes, (to, from, stride, w, taps, n), float *to, const unsigned char *from, int64_t stride,
+               const float *w, int taps, int64_t n)
+TP__AUG_BODY void tp__aug_mix_floats_body(float *to, const float *from, int64_t stride, const float *w, int taps,
+                                          int64_t n)
+{
+    int k = taps < 2 ? taps : 2 + (taps - 2) % 4;
+    if (k == 1) tp__aug_mix_some_floats(to, from, stride, w, 1, false, n);
+    else if (k == 2) tp__aug_mix_some_floats(to, from, stride, w, 2, false, n);
+    else if (k == 3) tp__aug_mix_some_floats(to, from, stride, w, 3, false, n);
+    else if (k == 4) tp__aug_mix_some_floats(to, from, stride, w, 4, false, n);
+    else tp__aug_mix_some_floats(to, from, stride, w, 5, false, n);
+    for (; k < taps; k += 4) tp__aug_mix_some_floats(to, from + k * stride, stride, w + k, 4, true, n);
+}
+TP__AUG_KERNEL(tp__aug_mix_floats, (to, from, stride, w, taps, n), float *to, const float *from, int64_t stride,
+               const float *w, int taps, int64_t n)
+
+/* A pixel of three floats, with the float behind it: four are one vector. */
+#if defined(__GNUC__)
+typedef float tp__aug_four __attribute__((vector_size(16)));
+#else
+typedef struct tp__aug_four {
+    float x[4];
+} tp__aug_four;
+#endif
+TP__AUG_BODY tp__aug_four tp__aug_times_four(float w, const float *pixel)
+{
+    tp__aug_four x;
+    memcpy(&x, pixel, sizeof x);
+#if defined(__GNUC__)
+    return w * x;
+#else
+    for (int i = 0; i < 4; i++) x.x[i] *= w;
+    return x;
+#endif
+}
+/* Returns sum + w pixel. */
+TP__AUG_BODY tp__aug_four tp__aug_add_four(tp__aug_four sum, float w, const float *pixel)
+{
+    tp__aug_four x;
+    memcpy(&x, pixel, sizeof x);
+#if defined(__GNUC__)
+    return sum + w * x;
+#else
+    for (int i = 0; i < 4; i++) sum.x[i] += w * x.x[i];
+    return sum;
+#endif
+}
+/* Computes a weighted sum of input pixels for each of n output pixels of three channels. It reads a float behind the last input
+ * pixel and writes one behind the last output pixel. */
+TP__AUG_BODY void tp__aug_mix_three_of(float *to, const float *from, const int32_t *start, const float *w, int taps,
                                        int64_t n)
 {
-    for (int64_t j = 0; j < n; j++) to[j] = w[0] * from[j];
-    for (int k = 1; k < taps; k++) {
-        const float *a = from + k * stride;
-        const float u = w[k];
-        for (int64_t j = 0; j < n; j++) to[j] += u * a[j];
+    for (int64_t j = 0; j < n; j++) {
+        const float *a = from + 3 * (int64_t)start[j], *v = w + j * taps;
+        tp__aug_four sum = tp__aug_times_four(v[0], a);
+        for (int k = 1; k < taps; k++) sum = tp__aug_add_four(sum, v[k], a + 3 * k);
+        memcpy(to + 3 * j, &sum, sizeof sum);
     }
 }
-/* Computes a weighted sum of input pixels for each of n output pixels of c channels. */
-static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *start, const float *w, int taps, int64_t n,
-                               int64_t c)
+TP__AUG_BODY void tp__aug_mix_three_body(float *to, const float *from, const int32_t *start, const float *w, int taps,
+                                         int64_t n)
 {
-    if (taps == 2 && c == 3) {
-        for (int64_t j = 0; j < n; j++) {
-            const float *a = from + 3 * (int64_t)start[j], u = w[2 * j], v = w[2 * j + 1];
-            to[3 * j] = u * a[0] + v * a[3];
-            to[3 * j + 1] = u * a[1] + v * a[4];
-            to[3 * j + 2] = u * a[2] + v * a[5];
+    if (taps == 2) tp__aug_mix_three_of(to, from, start, w, 2, n);
+    else if (taps == 4) tp__aug_mix_three_of(to, from, start, w, 4, n);
+    else tp__aug_mix_three_of(to, from, start, w, taps, n);
+}
+TP__AUG_KERNEL(tp__aug_mix_three, (to, from, start, w, taps, n), float *to, const float *from, const int32_t *start,
+               const float *w, int taps, int64_t n)
+/* The same for c channels. */
+TP__HOT static void tp__aug_mix_channels(float *to, const float *from, const int32_t *start, const float *w, int taps,
+                                         int64_t n, int64_t c)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < c; i++) {
+            const float *a = from + c * (int64_t)start[j] + i;
+            float sum = 0;
+            for (int k = 0; k < taps; k++) sum += w[j * taps + k] * a[k * c];
+            to[j * c + i] = sum;
         }
-    } else if (c == 3) {
-        for (int64_t j = 0; j < n; j++) {
-            const float *a = from + 3 * (int64_t)start[j], *v = w + j * taps;
-            float s0 = 0, s1 = 0, s2 = 0;
-            for (int k = 0; k < taps; k++) {
-                s0 += v[k] * a[3 * k];
-                s1 += v[k] * a[3 * k + 1];
-                s2 += v[k] * a[3 * k + 2];
-            }
-            to[3 * j] = s0;
-            to[3 * j + 1] = s1;
-            to[3 * j + 2] = s2;
-        }
-    } else {
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t i = 0; i < c; i++) {
-                const float *a = from + c * (int64_t)start[j] + i;
-                float sum = 0;
-                for (int k = 0; k < taps; k++) sum += w[j * taps + k] * a[k * c];
-                to[j * c + i] = sum;
-            }
+}
+/* Mixes the pixels of a row. Those of a blur that are far from the edges all have the same weights: there the rows that are
+ * mixed are the row itself, moved by one pixel, two, ... */
+static void tp__aug_mix_pixels(bool wide, float *to, const float *from, const tp__aug_taps *t, int64_t c)
+{
+    const int32_t *start = (const int32_t *)t->start.data;
+    const float *w = (const float *)t->weight.data;
+    const bool same_weights = t->kind == TP__AUG_BLUR + t->taps;
+    int64_t i = 0, n = same_weights ? t->taps / 2 : t->out;
+    for (;;) {
+        if (c == 3) tp__aug_mix_three(wide, to + i * c, from, start + i, w + i * t->taps, t->taps, n);
+        else tp__aug_mix_channels(to + i * c, from, start + i, w + i * t->taps, t->taps, n, c);
+        i += n;
+        if (i == t->out) return;
+        const int64_t inner = t->out - 2 * i;
+        tp__aug_mix_floats(wide, to + i * c, from, c, w + i * t->taps, t->taps, inner * c);
+        i += inner;
     }
 }
 
@@ -10784,20 +11135,20 @@ static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const 
     const int64_t n = r->x.w * r->x.c;
     const tp_status st = tp__aug_reserve_like(r, ty->out, tx->out);
     if (st != TP_OK) return st;
-    float *mixed_row = tp__aug_work(r, 0, n), *row = mixed_row ? tp__aug_work(r, 1, tx->out * r->x.c) : NULL;
+    float *mixed_row = tp__aug_work(r, 0, n + 1), *row = mixed_row ? tp__aug_work(r, 1, tx->out * r->x.c + 1) : NULL;
     if (!row) return TP_ERR_NOMEM;
+    mixed_row[n] = 0; /* is read, but changes no result */
     for (int64_t i = 0; i < ty->out; i++) {
         const char *from = r->x.data + ((const int32_t *)ty->start.data)[i] * r->x.stride;
         const float *w = (const float *)ty->weight.data + i * ty->taps;
         if (r->x.dtype == TP_U8) {
-            tp__aug_mix_bytes(mixed_row, (const unsigned char *)from, r->x.stride, w, ty->taps, n);
+            tp__aug_mix_bytes(r->wide, mixed_row, (const unsigned char *)from, r->x.stride, w, ty->taps, n);
         } else {
             const float *floats = (const float *)(const void *)from;
-            tp__aug_mix_floats(mixed_row, floats, r->x.stride / (int64_t)sizeof(float), w, ty->taps, n);
+            tp__aug_mix_floats(r->wide, mixed_row, floats, r->x.stride / (int64_t)sizeof(float), w, ty->taps, n);
         }
-        tp__aug_mix_pixels(row, mixed_row, (const int32_t *)tx->start.data, (const float *)tx->weight.data, tx->taps,
-                           tx->out, r->x.c);
-        tp__aug_put_row(row, &r->y, i, 0.5f);
+        tp__aug_mix_pixels(r->wide, row, mixed_row, tx, r->x.c);
+        tp__aug_put_row(r->wide, row, &r->y, i, 0.5f);
     }
     tp__aug_use_result(r);
     return TP_OK;
@@ -10837,11 +11188,90 @@ static void tp__aug_resize_point(const tp__aug_step *s, float *x, float *y)
 static const tp__aug_kind tp__aug_resize = {"Resize", "h w interp antialias", true, tp__aug_resize_image,
                                             tp__aug_resize_point};
 
+/* The small kernels of blurs are fractions of 4 or 16: bytes are blurred exactly in 16 bits. First rows are mixed, ... */
+TP__AUG_BODY void tp__aug_blur_rows_of(uint16_t *to, const unsigned char *from, int64_t stride, const uint16_t *w,
+                                       int taps, int64_t n)
+{
+    uint16_t u[5] = {0, 0, 0, 0, 0};
+    for (int k = 0; k < taps; k++) u[k] = w[k];
+    for (int64_t j = 0; j < n; j++) {
+        uint16_t sum = (uint16_t)(u[0] * from[j]);
+        for (int k = 1; k < taps; k++) sum = (uint16_t)(sum + u[k] * from[k * stride + j]);
+        to[j] = sum;
+    }
+}
+TP__AUG_BODY void tp__aug_blur_rows_body(uint16_t *to, const unsigned char *from, int64_t stride, const uint16_t *w,
+                                         int taps, int64_t n)
+{
+    if (taps == 1) tp__aug_blur_rows_of(to, from, stride, w, 1, n);
+    else if (taps == 3) tp__aug_blur_rows_of(to, from, stride, w, 3, n);
+    else tp__aug_blur_rows_of(to, from, stride, w, 5, n);
+}
+TP__AUG_KERNEL(tp__aug_blur_rows, (to, from, stride, w, taps, n), uint16_t *to, const unsigned char *from,
+               int64_t stride, const uint16_t *w, int taps, int64_t n)
+/* ... then the elements of a row, whose neighbours are c elements apart. */
+TP__AUG_BODY void tp__aug_blur_row_of(unsigned char *to, const uint16_t *from, int64_t c, const uint16_t *w, int taps,
+                                      int shift, int64_t n)
+{
+    uint16_t u[5] = {0, 0, 0, 0, 0};
+    for (int k = 0; k < taps; k++) u[k] = w[k];
+    const uint16_t half = (uint16_t)((1 << shift) / 2);
+    for (int64_t j = 0; j < n; j++) {
+        uint16_t sum = half;
+        for (int k = 0; k < taps; k++) sum = (uint16_t)(sum + u[k] * from[k * c + j]);
+        to[j] = (unsigned char)(sum >> shift);
+    }
+}
+TP__AUG_BODY void tp__aug_blur_row_body(unsigned char *to, const uint16_t *from, int64_t c, const uint16_t *w, int taps,
+                                        int shift, int64_t n)
+{
+    if (taps == 3 && shift == 4) tp__aug_blur_row_of(to, from, c, w, 3, 4, n);
+    else if (taps == 5 && shift == 8) tp__aug_blur_row_of(to, from, c, w, 5, 8, n);
+    else if (taps < 5) tp__aug_blur_row_of(to, from, c, w, taps, shift, n);
+    else tp__aug_blur_row_of(to, from, c, w, 5, shift, n);
+}
+TP__AUG_KERNEL(tp__aug_blur_row, (to, from, c, w, taps, shift, n), unsigned char *to, const uint16_t *from, int64_t c,
+               const uint16_t *w, int taps, int shift, int64_t n)
+static const uint16_t *tp__aug_small_weights(uint16_t *w, const tp__aug_taps *t, int64_t i, int shift)
+{
+    for (int k = 0; k < t->taps; k++)
+        w[k] = (uint16_t)(((const float *)t->weight.data)[i * t->taps + k] * (float)(1 << shift));
+    return w;
+}
+static tp_status tp__aug_blur_bytes(tp__aug_run *r, const tp__aug_taps *tx, const tp__aug_taps *ty)
+{
+    const int64_t c = r->x.c, w = r->x.w, edge = tx->taps / 2;
+    const int shift_x = tx->taps - 1, shift_y = ty->taps - 1; /* a quarter: 3 taps, a sixteenth: 5 */
+    const tp_status st = tp__aug_reserve_like(r, r->x.h, w);
+    if (st != TP_OK) return st;
+    uint16_t *row = (uint16_t *)(void *)tp__aug_work(r, 0, w * c), u[5];
+    if (!row) return TP_ERR_NOMEM;
+    for (int64_t i = 0; i < r->x.h; i++) {
+        const char *from = r->x.data + ((const int32_t *)ty->start.data)[i] * r->x.stride;
+        unsigned char *to = (unsigned char *)r->y.data + i * r->y.stride;
+        tp__aug_small_weights(u, ty, i, shift_y);
+        tp__aug_blur_rows(r->wide, row, (const unsigned char *)from, r->x.stride, u, ty->taps, w * c);
+        for (int64_t j = 0; j < w; j++) {
+            const bool inner = j == edge;
+            const int64_t n = inner ? w - 2 * edge : 1;
+            tp__aug_small_weights(u, tx, j, shift_x);
+            tp__aug_blur_row(r->wide, to + j * c, row + ((const int32_t *)tx->start.data)[j] * c, c, u, tx->taps,
+                             shift_x + shift_y, n * c);
+            j += n - 1;
+        }
+    }
+    tp__aug_use_result(r);
+    return TP_OK;
+}
+
 static tp_status tp__aug_blur_image(tp__aug_run *r, const tp__aug_step *s)
 {
     tp__aug_taps *taps = r->t->taps_;
+    const bool is_small = s->number[0] <= 5 && s->number[1] <= 5 && !(s->number[2] > 0) && !(s->number[3] > 0) &&
+                          r->x.w >= 5 && r->x.h >= 5;
     tp_status st = tp__aug_taps_blur(&taps[0], r->x.w, (int64_t)s->number[0], s->number[2], &r->t->work_);
     if (st == TP_OK) st = tp__aug_taps_blur(&taps[1], r->x.h, (int64_t)s->number[1], s->number[3], &r->t->work_);
+    if (st == TP_OK && is_small && r->x.dtype == TP_U8) return tp__aug_blur_bytes(r, &taps[0], &taps[1]);
     return st == TP_OK ? tp__aug_resample(r, &taps[0], &taps[1]) : st;
 }
 static const tp__aug_kind tp__aug_blur = {"GaussianBlur", "size_x size_y sigma_x sigma_y", false, tp__aug_blur_image,
@@ -10862,56 +11292,219 @@ static void tp__aug_invert(const double *m, double *v)
     v[5] = -(v[3] * m[2] + v[4] * m[5]);
 }
 
-/* Returns the largest integer not above x, limited to the range around an image. */
-static int64_t tp__aug_floor(double x)
+/* Where up to TP__AUG_PIECE pixels of a row come from. */
+enum { TP__AUG_PIECE = 128 };
+typedef struct tp__aug_places {
+    int32_t x[TP__AUG_PIECE], y[TP__AUG_PIECE]; /* the pixel, rounded down */
+    float tx[TP__AUG_PIECE], ty[TP__AUG_PIECE]; /* what was rounded off */
+    float wx[4][TP__AUG_PIECE],
+        wy[4][TP__AUG_PIECE]; /* CUBIC: weights of columns and rows; LINEAR: of 2x2 pixels, in wx */
+} tp__aug_places;
+
+/* Rounds v0 j + b + c + plus down, for n columns j from j0 on; rest may be NULL. No image reaches to the limits; `near` says
+ * that no place does. */
+#define TP__AUG_LIMIT 1073741824.0
+TP__AUG_BODY void tp__aug_place(int32_t *whole, float *rest, double v0, double b, double c, double plus, int j0, int n,
+                                bool near)
 {
-    const double limit = 1e12;
-    return (int64_t)floor(x > limit ? limit : x > -limit ? x : -limit);
+    for (int k = 0; k < n; k++) {
+        double x = v0 * (double)(j0 + k) + b + c + plus;
+        if (!near) {
+            x = x > -TP__AUG_LIMIT ? x : -TP__AUG_LIMIT;
+            x = x < TP__AUG_LIMIT ? x : TP__AUG_LIMIT;
+        }
+        const double towards_0 = (double)(int32_t)x, low = towards_0 > x ? towards_0 - 1.0 : towards_0;
+        whole[k] = (int32_t)low;
+        if (rest) rest[k] = (float)(x - low);
+    }
+}
+TP__AUG_BODY void tp__aug_find_places_body(tp__aug_places *p, const double *v, double i, bool nearest, int j0, int n,
+                                           bool near)
+{
+    if (near && nearest) {
+        tp__aug_place(p->x, NULL, v[0], v[1] * i, v[2], 0.5, j0, n, true);
+        tp__aug_place(p->y, NULL, v[3], v[4] * i, v[5], 0.5, j0, n, true);
+    } else if (near) {
+        tp__aug_place(p->x, p->tx, v[0], v[1] * i, v[2], 0, j0, n, true);
+        tp__aug_place(p->y, p->ty, v[3], v[4] * i, v[5], 0, j0, n, true);
+    } else {
+        tp__aug_place(p->x, p->tx, v[0], v[1] * i, v[2], nearest ? 0.5 : 0, j0, n, false);
+        tp__aug_place(p->y, p->ty, v[3], v[4] * i, v[5], nearest ? 0.5 : 0, j0, n, false);
+    }
+}
+TP__AUG_KERNEL(tp__aug_find_places, (p, v, i, nearest, j0, n, near), tp__aug_places *p, const double *v, double i,
+               bool nearest, int j0, int n, bool near)
+/* Whether the places of all pixels are within half the limits: those of the four corners are. */
+static bool tp__aug_is_near(const tp__pixels *x, const double *v)
+{
+    for (int corner = 0; corner < 4; corner++) {
+        const double j = corner & 1 ? (double)x->w : 0, i = corner & 2 ? (double)x->h : 0;
+        const double sx = v[0] * j + v[1] * i + v[2], sy = v[3] * j + v[4] * i + v[5];
+        if (!(fabs(sx) < 0.5 * TP__AUG_LIMIT && fabs(sy) < 0.5 * TP__AUG_LIMIT)) return false;
+    }
+    return true;
 }
 
-/* Interpolates one pixel from the n by n pixels that begin at (x0,y0), n = 2 or 4; wx and wy are their weights. */
-static void tp__aug_sample(float *to, const float *image, const tp__pixels *x, int64_t x0, int64_t y0, const float *wx,
-                           const float *wy, int n, int edge, float value)
+TP__AUG_BODY void tp__aug_linear_weights(tp__aug_places *p, int n)
 {
-    for (int64_t c = 0; c < x->c; c++) to[c] = 0;
+    for (int k = 0; k < n; k++) {
+        const float tx = p->tx[k], ty = p->ty[k], w11 = tx * ty, w10 = ty - w11;
+        p->wx[0][k] = 1 - tx - w10;
+        p->wx[1][k] = tx - w11;
+        p->wx[2][k] = w10;
+        p->wx[3][k] = w11;
+    }
+}
+/* Computes tp__aug_cubic(t + 1 - k, -0.75) for the four k; its cases do not depend on t. */
+TP__AUG_BODY void tp__aug_cubic_weights(float (*w)[TP__AUG_PIECE], const float *t, int n)
+{
+    const double a = -0.75;
+    for (int k = 0; k < n; k++) {
+        const double x0 = (double)t[k] + 1, x1 = x0 - 1, x2 = 2 - x0, x3 = 3 - x0;
+        w[0][k] = (float)(((a * x0 - 5 * a) * x0 + 8 * a) * x0 - 4 * a);
+        w[1][k] = (float)(((a + 2) * x1 - (a + 3)) * x1 * x1 + 1);
+        w[2][k] = (float)(((a + 2) * x2 - (a + 3)) * x2 * x2 + 1);
+        w[3][k] = (float)(((a * x3 - 5 * a) * x3 + 8 * a) * x3 - 4 * a);
+    }
+}
+TP__AUG_BODY void tp__aug_warp_weights_body(tp__aug_places *p, bool cubic, int n)
+{
+    if (cubic) {
+        tp__aug_cubic_weights(p->wx, p->tx, n);
+        tp__aug_cubic_weights(p->wy, p->ty, n);
+    } else tp__aug_linear_weights(p, n);
+}
+TP__AUG_KERNEL(tp__aug_warp_weights, (p, cubic, n), tp__aug_places *p, bool cubic, int n)
+
+/* Interpolates pixels k0 to k1, which lie inside of the image, from 2x2 pixels. Three channels: reads and writes a float more. */
+TP__AUG_BODY void tp__aug_warp_linear(float *to, const float *image, int64_t w, int64_t c, const tp__aug_places *p,
+                                      int k0, int k1)
+{
+    for (int k = k0; k < k1; k++) {
+        const float *a = image + (p->y[k] * w + p->x[k]) * c, *b = a + w * c;
+        const float w00 = p->wx[0][k], w01 = p->wx[1][k], w10 = p->wx[2][k], w11 = p->wx[3][k];
+        if (c == 3) {
+            tp__aug_four sum = tp__aug_times_four(w00, a);
+            sum = tp__aug_add_four(sum, w01, a + 3);
+            sum = tp__aug_add_four(tp__aug_add_four(sum, w10, b), w11, b + 3);
+            memcpy(to + k * 3, &sum, sizeof sum);
+        } else
+            for (int64_t i = 0; i < c; i++) to[k * c + i] = w00 * a[i] + w01 * a[i + c] + w10 * b[i] + w11 * b[i + c];
+    }
+}
+/* The same from 4x4 pixels. */
+TP__AUG_BODY void tp__aug_warp_cubic(float *to, const float *image, int64_t w, int64_t c, const tp__aug_places *p,
+                                     int k0, int k1)
+{
+    for (int k = k0; k < k1; k++) {
+        const float *a = image + ((p->y[k] - 1) * w + p->x[k] - 1) * c;
+        if (c == 3) {
+            tp__aug_four sum = {0, 0, 0, 0};
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 4; j++) sum = tp__aug_add_four(sum, p->wy[i][k] * p->wx[j][k], a + (i * w + j) * 3);
+            memcpy(to + k * 3, &sum, sizeof sum);
+            continue;
+        }
+        for (int64_t channel = 0; channel < c; channel++) {
+            float sum = 0;
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 4; j++) sum += p->wy[i][k] * p->wx[j][k] * a[(i * w + j) * c + channel];
+            to[k * c + channel] = sum;
+        }
+    }
+}
+TP__AUG_BODY void tp__aug_warp_inside_body(float *to, const float *image, int64_t w, int64_t c, const tp__aug_places *p,
+                                           bool cubic, int k0, int k1)
+{
+    if (cubic && c == 3) tp__aug_warp_cubic(to, image, w, 3, p, k0, k1);
+    else if (cubic) tp__aug_warp_cubic(to, image, w, c, p, k0, k1);
+    else if (c == 3) tp__aug_warp_linear(to, image, w, 3, p, k0, k1);
+    else tp__aug_warp_linear(to, image, w, c, p, k0, k1);
+}
+TP__AUG_KERNEL(tp__aug_warp_inside, (to, image, w, c, p, cubic, k0, k1), float *to, const float *image, int64_t w,
+               int64_t c, const tp__aug_places *p, bool cubic, int k0, int k1)
+
+/* Interpolates one pixel from the n by n pixels that begin at (x0,y0), n = 2 or 4; wx and wy are their weights. border: the pixel
+ * beyond a constant edge. */
+TP__AUG_BODY void tp__aug_sample(float *to, const float *image, const tp__pixels *x, int64_t c, int64_t x0, int64_t y0,
+                                 const float *wx, const float *wy, int n, int edge, const float *border)
+{
+    int64_t column[4] = {0, 0, 0, 0};
+    for (int j = 0; j < n; j++) column[j] = tp__aug_edge(x0 + j, x->w, edge);
+    for (int64_t k = 0; k < c; k++) to[k] = 0;
     for (int i = 0; i < n; i++) {
         const int64_t row = tp__aug_edge(y0 + i, x->h, edge);
         for (int j = 0; j < n; j++) {
-            const int64_t column = tp__aug_edge(x0 + j, x->w, edge);
             const float w = wy[i] * wx[j];
-            if (row < 0 || column < 0)
-                for (int64_t c = 0; c < x->c; c++) to[c] += w * value;
-            else
-                for (int64_t c = 0; c < x->c; c++) to[c] += w * image[(row * x->w + column) * x->c + c];
+            const float *pixel = row < 0 || column[j] < 0 ? border : image + (row * x->w + column[j]) * c;
+            for (int64_t k = 0; k < c; k++) to[k] += w * pixel[k];
         }
     }
 }
-
-static void tp__aug_warp_row(float *to, const float *image, const tp__pixels *x, const double *v, double i, int inter,
-                             int edge, float value)
+TP__HOT static void tp__aug_warp_beyond(float *to, const float *image, const tp__pixels *x, const tp__aug_places *p,
+                                        int k, bool cubic, int edge, const float *border)
 {
-    for (int64_t j = 0; j < x->w; j++, to += x->c) {
-        const double sx = v[0] * (double)j + v[1] * i + v[2], sy = v[3] * (double)j + v[4] * i + v[5];
-        const int64_t x0 = tp__aug_floor(sx), y0 = tp__aug_floor(sy);
-        const float tx = (float)(sx - (double)x0), ty = (float)(sy - (double)y0);
-        if (inter == TP_INTER_CUBIC) {
-            float wx[4], wy[4];
-            for (int k = 0; k < 4; k++) {
-                wx[k] = (float)tp__aug_cubic((double)tx + 1 - k, -0.75);
-                wy[k] = (float)tp__aug_cubic((double)ty + 1 - k, -0.75);
-            }
-            tp__aug_sample(to, image, x, x0 - 1, y0 - 1, wx, wy, 4, edge, value);
-        } else if (x0 >= 0 && y0 >= 0 && x0 + 1 < x->w && y0 + 1 < x->h) {
-            const float *a = image + (y0 * x->w + x0) * x->c, *b = a + x->w * x->c;
-            const float w11 = tx * ty, w10 = ty - w11, w01 = tx - w11, w00 = 1 - tx - w10;
-            for (int64_t c = 0; c < x->c; c++) to[c] = w00 * a[c] + w01 * a[c + x->c] + w10 * b[c] + w11 * b[c + x->c];
-        } else {
-            const float wx[2] = {1 - tx, tx}, wy[2] = {1 - ty, ty};
-            tp__aug_sample(to, image, x, x0, y0, wx, wy, 2, edge, value);
-        }
+    const int n = cubic ? 4 : 2;
+    const int64_t x0 = p->x[k] - (cubic ? 1 : 0), y0 = p->y[k] - (cubic ? 1 : 0);
+    float wx[4] = {1 - p->tx[k], p->tx[k], 0, 0}, wy[4] = {1 - p->ty[k], p->ty[k], 0, 0};
+    for (int i = 0; i < 4 && cubic; i++) wx[i] = p->wx[i][k], wy[i] = p->wy[i][k];
+    if (edge == TP_EDGE_CONSTANT && (x0 + n <= 0 || y0 + n <= 0 || x0 >= x->w || y0 >= x->h)) { /* none inside */
+        float sum = 0;
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) sum += wy[i] * wx[j] * border[0];
+        for (int64_t i = 0; i < x->c; i++) to[i] = sum;
+        return;
+    }
+    if (x->c == 3) tp__aug_sample(to, image, x, 3, x0, y0, wx, wy, n, edge, border);
+    else tp__aug_sample(to, image, x, x->c, x0, y0, wx, wy, n, edge, border);
+}
+
+/* Finds the pixels of a piece whose place is at least `before` from the first row and column and `behind` from the last: as
+ * places go along a line, they are all from *k0 to *k1. */
+TP__HOT static void tp__aug_inside(const tp__aug_places *p, const tp__pixels *x, int before, int behind, int n, int *k0,
+                                   int *k1)
+{
+    int first = 0, end = n;
+#define TP__AUG_IS_INSIDE(k_) \
+    (p->x[k_] >= before && p->y[k_] >= before && p->x[k_] + behind < x->w && p->y[k_] + behind < x->h)
+    while (first < end && !TP__AUG_IS_INSIDE(first)) first++;
+    while (first < end && !TP__AUG_IS_INSIDE(end - 1)) end--;
+#undef TP__AUG_IS_INSIDE
+    *k0 = first;
+    *k1 = end;
+}
+
+static void tp__aug_warp_row(const tp__aug_run *r, float *to, const float *image, const double *v, int64_t i,
+                             bool cubic, int edge, const float *border)
+{
+    const tp__pixels *x = &r->x;
+    tp__aug_places p;
+    for (int64_t j = 0; j < x->w; j += TP__AUG_PIECE) {
+        int k0, k1;
+        const int n = x->w - j < TP__AUG_PIECE ? (int)(x->w - j) : (int)TP__AUG_PIECE;
+        float *piece = to + j * x->c;
+        tp__aug_find_places(r->wide, &p, v, (double)i, false, (int)j, n, tp__aug_is_near(x, v));
+        tp__aug_warp_weights(r->wide, &p, cubic, n);
+        tp__aug_inside(&p, x, cubic ? 1 : 0, cubic ? 2 : 1, n, &k0, &k1);
+        tp__aug_warp_inside(r->wide, piece, image, x->w, x->c, &p, cubic, k0, k1); /* writes into pixel k1, too */
+        for (int k = 0; k < n; k++)
+            if (k < k0 || k >= k1) tp__aug_warp_beyond(piece + k * x->c, image, x, &p, k, cubic, edge, border);
     }
 }
 
+TP__AUG_BODY void tp__aug_pick_of(char *to, const tp__pixels *x, const tp__aug_places *p, int64_t size, int k0, int k1)
+{
+    for (int k = k0; k < k1; k++) memcpy(to + k * size, x->data + p->y[k] * x->stride + p->x[k] * size, (size_t)size);
+}
+/* Copies the pixels k0 to k1, which lie inside of the image, from their places. */
+TP__HOT static void tp__aug_pick(char *to, const tp__pixels *x, const tp__aug_places *p, int64_t size, int k0, int k1)
+{
+    if (size == 1) tp__aug_pick_of(to, x, p, 1, k0, k1);
+    else if (size == 3) tp__aug_pick_of(to, x, p, 3, k0, k1);
+    else if (size == 4) tp__aug_pick_of(to, x, p, 4, k0, k1);
+    else if (size == 12) tp__aug_pick_of(to, x, p, 12, k0, k1);
+    else tp__aug_pick_of(to, x, p, size, k0, k1);
+}
 static tp_status tp__aug_warp_nearest(tp__aug_run *r, const double *v, int edge, double value)
 {
     const int64_t size = tp__aug_pixel(&r->x);
@@ -10919,15 +11512,32 @@ static tp_status tp__aug_warp_nearest(tp__aug_run *r, const double *v, int edge,
     if (st != TP_OK) return st;
     char element[8];
     const size_t width = tp__aug_element(element, r->x.dtype, value);
+    const bool near = tp__aug_is_near(&r->x, v);
+    const bool is_shift = v[0] >= 1 && v[0] <= 1 && v[3] >= 0 && v[3] <= 0; /* a row comes from one row */
+    tp__aug_places p;
     for (int64_t i = 0; i < r->x.h; i++)
-        for (int64_t j = 0; j < r->x.w; j++) {
-            const double sx = v[0] * (double)j + v[1] * (double)i + v[2],
-                         sy = v[3] * (double)j + v[4] * (double)i + v[5];
-            const int64_t column = tp__aug_edge(tp__aug_floor(sx + 0.5), r->x.w, edge),
-                          row = tp__aug_edge(tp__aug_floor(sy + 0.5), r->x.h, edge);
+        for (int64_t j = 0; j < r->x.w; j += TP__AUG_PIECE) {
+            int k0, k1;
+            const int n = r->x.w - j < TP__AUG_PIECE ? (int)(r->x.w - j) : (int)TP__AUG_PIECE;
             char *to = r->y.data + i * r->y.stride + j * size;
-            if (row < 0 || column < 0) tp__aug_fill(to, r->x.c, element, width);
-            else memcpy(to, r->x.data + row * r->x.stride + column * size, (size_t)size);
+            tp__aug_find_places(r->wide, &p, v, (double)i, true, (int)j, n, near);
+            tp__aug_inside(&p, &r->x, 0, 0, n, &k0, &k1);
+            if (edge == TP_EDGE_CONSTANT) {
+                tp__aug_fill(to, k0 * r->x.c, element, width);
+                tp__aug_fill(to + k1 * size, (n - k1) * r->x.c, element, width);
+            } else {
+                for (int k = 0; k < n; k++) {
+                    if (k == k0) k = k1;
+                    if (k == n) break;
+                    p.x[k] = (int32_t)tp__aug_edge(p.x[k], r->x.w, edge);
+                    p.y[k] = (int32_t)tp__aug_edge(p.y[k], r->x.h, edge);
+                }
+                tp__aug_pick(to, &r->x, &p, size, 0, k0);
+                tp__aug_pick(to, &r->x, &p, size, k1, n);
+            }
+            if (is_shift && k0 < k1 && p.x[k1 - 1] - p.x[k0] == k1 - 1 - k0)
+                memcpy(to + k0 * size, r->x.data + p.y[k0] * r->x.stride + p.x[k0] * size, (size_t)((k1 - k0) * size));
+            else tp__aug_pick(to, &r->x, &p, size, k0, k1);
         }
     tp__aug_use_result(r);
     return TP_OK;
@@ -10939,15 +11549,17 @@ static tp_status tp__aug_warp_image(tp__aug_run *r, const tp__aug_step *s)
     const int inter = (int)s->number[6], edge = (int)s->number[7];
     tp__aug_invert(s->number, v);
     if (r->mask || inter == TP_INTER_NEAREST) return tp__aug_warp_nearest(r, v, edge, r->mask ? r->fill : s->number[8]);
-    const int64_t n = r->x.w * r->x.c;
+    const int64_t n = r->x.w * r->x.c, size = n * r->x.h;
     const tp_status st = tp__aug_reserve_like(r, r->x.h, r->x.w);
     if (st != TP_OK) return st;
-    float *image = tp__aug_work(r, 2, n * r->x.h), *row = image ? tp__aug_work(r, 0, n) : NULL;
+    /* the image, a pixel of the border, and the float that three channels read and write more */
+    float *image = tp__aug_work(r, 2, size + r->x.c + 1), *row = image ? tp__aug_work(r, 0, n + 1) : NULL;
     if (!row) return TP_ERR_NOMEM;
-    for (int64_t i = 0; i < r->x.h; i++) tp__aug_get_row(image + i * n, &r->x, i);
+    for (int64_t i = 0; i < r->x.h; i++) tp__aug_get_row(r->wide, image + i * n, &r->x, i);
+    for (int64_t k = 0; k <= r->x.c; k++) image[size + k] = (float)s->number[8];
     for (int64_t i = 0; i < r->x.h; i++) {
-        tp__aug_warp_row(row, image, &r->x, v, (double)i, inter, edge, (float)s->number[8]);
-        tp__aug_put_row(row, &r->y, i, 0.5f);
+        tp__aug_warp_row(r, row, image, v, i, inter == TP_INTER_CUBIC, edge, image + size);
+        tp__aug_put_row(r->wide, row, &r->y, i, 0.5f);
     }
     tp__aug_use_result(r);
     return TP_OK;
@@ -10992,14 +11604,25 @@ TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
     else
         for (int64_t i = 0; i < n; i++) x[i] = (unsigned char)((x[i] > by ? x[i] : by) - by);
 }
-TP__HOT static void tp__aug_scale_add_floats(float *x, float a, const float *b, int64_t c, int64_t n)
+/* Does the same to floats; the offsets repeat after c elements. */
+TP__AUG_BODY void tp__aug_scale_add_period(float *x, float a, const float *b, int64_t c, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += c)
+        for (int64_t k = 0; k < c; k++) x[i + k] = a * x[i + k] + b[k];
+}
+TP__AUG_BODY void tp__aug_scale_add_floats_body(float *x, float a, const float *b, int64_t c, int64_t n)
 {
     if (c == 1)
         for (int64_t i = 0; i < n; i++) x[i] = a * x[i] + b[0];
-    else
-        for (int64_t i = 0; i < n; i += c)
-            for (int64_t k = 0; k < c; k++) x[i + k] = a * x[i + k] + b[k];
+    else if (c == 3) {
+        float offset[24];
+        const int64_t whole = n / 24 * 24;
+        for (int k = 0; k < 24; k++) offset[k] = b[k % 3];
+        tp__aug_scale_add_period(x, a, offset, 24, whole);
+        tp__aug_scale_add_period(x + whole, a, b, 3, n - whole);
+    } else tp__aug_scale_add_period(x, a, b, c, n);
 }
+TP__AUG_KERNEL(tp__aug_scale_add_floats, (x, a, b, c, n), float *x, float a, const float *b, int64_t c, int64_t n)
 
 /* Applies a x + b to the elements x of the image. b: one offset for each channel. */
 static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bool one_offset, bool clip)
@@ -11021,10 +11644,10 @@ static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bo
         for (int64_t k = 0; k < c; k++) offsets[k] = (float)b[one_offset ? 0 : k];
         for (int64_t i = 0; i < r->x.h; i++) {
             float *at = r->x.dtype == TP_U8 ? x : (float *)(void *)(r->x.data + i * r->x.stride);
-            if (at == x) tp__aug_get_row(at, &r->x, i);
-            tp__aug_scale_add_floats(at, (float)a, offsets, one_offset ? 1 : c, row);
-            if (at == x) tp__aug_put_row(at, &r->x, i, 0.0f);
-            else if (clip) tp__aug_limit(at, 0.0f, 255.0f, row);
+            if (at == x) tp__aug_get_row(r->wide, at, &r->x, i);
+            tp__aug_scale_add_floats(r->wide, at, (float)a, offsets, one_offset ? 1 : c, row);
+            if (at == x) tp__aug_put_row(r->wide, at, &r->x, i, 0.0f);
+            else if (clip) tp__aug_limit(r->wide, at, 0.0f, 255.0f, row);
         }
     }
     return TP_OK;
@@ -11065,8 +11688,48 @@ TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double 
     }
 }
 
+/* Statistics of floats are computed in 12 lanes, a multiple of 1, 2, 3 and 4 channels. n is a multiple of 12. */
+enum { TP__AUG_LANES = 12 };
+TP__AUG_BODY void tp__aug_lane_sums_of(const float *x, int64_t n, const double *minus, bool square, double *sum)
+{
+    double s[TP__AUG_LANES], m[TP__AUG_LANES];
+    for (int k = 0; k < TP__AUG_LANES; k++) s[k] = 0, m[k] = minus[k];
+    for (int64_t i = 0; i < n; i += TP__AUG_LANES)
+        for (int k = 0; k < TP__AUG_LANES; k++) {
+            const double d = (double)x[i + k] - m[k];
+            s[k] += square ? d * d : d;
+        }
+    for (int k = 0; k < TP__AUG_LANES; k++) sum[k] = s[k];
+}
+TP__AUG_BODY void tp__aug_lane_sums_body(const float *x, int64_t n, const double *minus, bool square, double *sum)
+{
+    if (square) tp__aug_lane_sums_of(x, n, minus, true, sum);
+    else tp__aug_lane_sums_of(x, n, minus, false, sum);
+}
+TP__AUG_KERNEL(tp__aug_lane_sums, (x, n, minus, square, sum), const float *x, int64_t n, const double *minus,
+               bool square, double *sum)
+/* Sums x - minus of each of c channels, or its square. minus NULL: 0 */
+static void tp__aug_channel_sums(bool wide, const float *x, int64_t n, int64_t c, const double *minus, bool square,
+                                 double *sum)
+{
+    int64_t i = 0;
+    for (int64_t k = 0; k < c; k++) sum[k] = 0;
+    if (TP__AUG_LANES % c == 0) {
+        double lane[TP__AUG_LANES], m[TP__AUG_LANES];
+        for (int k = 0; k < TP__AUG_LANES; k++) m[k] = minus ? minus[k % c] : 0;
+        i = n / TP__AUG_LANES * TP__AUG_LANES;
+        tp__aug_lane_sums(wide, x, i, m, square, lane);
+        for (int k = 0; k < TP__AUG_LANES; k++) sum[k % c] += lane[k];
+    }
+    for (; i < n; i += c)
+        for (int64_t k = 0; k < c; k++) {
+            const double d = (double)x[i + k] - (minus ? minus[k] : 0);
+            sum[k] += square ? d * d : d;
+        }
+}
+
 /* Computes the mean of each channel, for an image with contiguous rows. */
-static void tp__aug_means(const tp__pixels *x, double *mean)
+static void tp__aug_means(bool wide, const tp__pixels *x, double *mean)
 {
     const int64_t n = x->h * x->w * x->c, c = x->c;
     for (int64_t k = 0; k < c; k++) mean[k] = 0;
@@ -11078,9 +11741,7 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
     } else if (x->dtype == TP_U8) {
         for (int64_t i = 0; i < n; i++) mean[i % c] += (double)((const unsigned char *)x->data)[i];
     } else {
-        const float *at = (const float *)(const void *)x->data;
-        for (int64_t i = 0; i < n; i += c)
-            for (int64_t k = 0; k < c; k++) mean[k] += (double)at[i + k];
+        tp__aug_channel_sums(wide, (const float *)(const void *)x->data, n, c, NULL, false, mean);
     }
     for (int64_t k = 0; k < c; k++) mean[k] /= (double)(x->h * x->w);
 }
@@ -11097,7 +11758,7 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
     if (st == TP_OK) st = tp_tensor_resize(&r->t->work_, TP_F64, tp_make_shape_n(1, &r->x.c));
     if (st != TP_OK) return st;
     double *b = (double *)r->t->work_.data;
-    tp__aug_means(&r->x, b);
+    tp__aug_means(r->wide, &r->x, b);
     if (rgb >= 0 && r->x.c == 3) {
         const double grey =
             tp__aug_grey[0] * b[rgb ? 0 : 2] + tp__aug_grey[1] * b[1] + tp__aug_grey[2] * b[rgb ? 2 : 0];
@@ -11110,72 +11771,86 @@ static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb?", fa
 
 /* Changes the saturation of a row. p: the factor, and the weights of the three channels in the grey value, which for
  * byte images is rounded to a byte. */
-TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const float *p)
+TP__AUG_BODY void tp__aug_saturate_body(float *a, float *b, float *c, int64_t n, const float *p)
 {
-    (void)c;
+    const float factor = p[0], weight_a = p[1], weight_b = p[2], weight_c = p[3];
+    const bool round_grey = p[4] > 0.0f;
     for (int64_t i = 0; i < n; i++) {
-        float grey = p[1] * x[3 * i] + p[2] * x[3 * i + 1] + p[3] * x[3 * i + 2];
-        if (p[4] > 0.0f) grey = (float)(int)(grey + 0.5f);
-        for (int k = 0; k < 3; k++)
-            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* the formula does not change a grey pixel */
+        const float sum = weight_a * a[i] + weight_b * b[i] + weight_c * c[i];
+        const float grey = round_grey ? (float)(int)(sum + 0.5f) : sum;
+        a[i] = grey + (a[i] - grey) * factor; /* the formula does not change a grey pixel */
+        b[i] = grey + (b[i] - grey) * factor;
+        c[i] = grey + (c[i] - grey) * factor;
     }
+}
+TP__AUG_KERNEL(tp__aug_saturate, (a, b, c, n, p), float *a, float *b, float *c, int64_t n, const float *p)
+static void tp__aug_saturation_row(bool wide, float **x, int64_t n, const float *p)
+{
+    tp__aug_saturate(wide, x[0], x[1], x[2], n, p);
 }
 static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
 {
-    const tp_status st = tp__aug_need_rgb(r, s);
+    tp_status st = tp__aug_need_rgb(r, s);
     const bool rgb = s->number[2] > 0;
     const float p[5] = {(float)s->number[0], (float)tp__aug_grey[rgb ? 0 : 2], (float)tp__aug_grey[1],
                         (float)tp__aug_grey[rgb ? 2 : 0], r->x.dtype == TP_U8 ? 1.0f : 0.0f};
-    return st == TP_OK ? tp__aug_rows(r, tp__aug_saturation_row, p, 0.0f, s->number[1] > 0) : st;
+    if (st == TP_OK) st = tp__aug_make_writable(r);
+    return st == TP_OK ? tp__aug_rows(r, &r->x, tp__aug_saturation_row, p, 0.0f, s->number[1] > 0) : st;
 }
 static const tp__aug_kind tp__aug_saturation = {"Saturation", "factor clip rgb", false, tp__aug_saturation_image, NULL};
 
 /* Returns the hue in sixths of the circle, [0,6); 0 for grey. max and range are those of the three values. */
-static float tp__aug_hue_of(float red, float green, float blue, float max, float range)
+TP__AUG_BODY float tp__aug_hue_of(float red, float green, float blue, float max, float range)
 {
-    if (!(range > 0.0f)) return 0.0f;
-    const float h = red >= max     ? (green - blue) / range
-                    : green >= max ? 2.0f + (blue - red) / range
-                                   : 4.0f + (red - green) / range;
-    return h < 0.0f ? h + 6.0f : h;
+    const float other = green >= max ? blue - red : red - green, from = green >= max ? 2.0f : 4.0f;
+    const float part = red >= max ? green - blue : other, start = red >= max ? 0.0f : from;
+    const float h = start + part / (range > 0.0f ? range : 1.0f), turned = h < 0.0f ? h + 6.0f : h;
+    return range > 0.0f ? turned : 0.0f;
 }
-static void tp__aug_extent(const float *x, float *max, float *range)
+TP__AUG_BODY void tp__aug_extent(float a, float b, float c, float *max, float *range)
 {
-    const float high = x[0] > x[1] ? x[0] : x[1], low = x[0] < x[1] ? x[0] : x[1];
-    *max = high > x[2] ? high : x[2];
-    *range = *max - (low < x[2] ? low : x[2]);
+    const float high = a > b ? a : b, low = a < b ? a : b;
+    *max = high > c ? high : c;
+    *range = *max - (low < c ? low : c);
 }
 /* Returns the value of one colour of a hue: max minus a part of range. at: position of the colour on the circle of
  * hues, red 5, green 3, blue 1. */
-static float tp__aug_colour(float hue, float at, float max, float range)
+TP__AUG_BODY float tp__aug_colour(float hue, float at, float max, float range)
 {
     float k = hue + at;
-    if (k >= 6.0f) k -= 6.0f;
-    const float falling = 4.0f - k, smaller = k < falling ? k : falling;
-    return max - range * (smaller < 0.0f ? 0.0f : smaller > 1.0f ? 1.0f : smaller);
+    k = k >= 6.0f ? k - 6.0f : k;
+    const float falling = 4.0f - k, smaller = k < falling ? k : falling, part = smaller > 1.0f ? 1.0f : smaller;
+    return max - range * (smaller < 0.0f ? 0.0f : part);
 }
-/* Turns the hue of a row. p: sixths of the circle to add; indices of red and blue. */
-static void tp__aug_hue_row(float *x, int64_t n, int64_t c, const float *p)
+/* Turns the hue of a row by a number of sixths of the circle. */
+TP__AUG_BODY void tp__aug_turn_body(float *red, float *green, float *blue, int64_t n, float sixths)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float max, range;
+        tp__aug_extent(red[i], green[i], blue[i], &max, &range);
+        float hue = tp__aug_hue_of(red[i], green[i], blue[i], max, range) + sixths;
+        hue = hue >= 6.0f ? hue - 6.0f : hue;
+        red[i] = tp__aug_colour(hue, 5, max, range);
+        green[i] = tp__aug_colour(hue, 3, max, range);
+        blue[i] = tp__aug_colour(hue, 1, max, range);
+    }
+}
+TP__AUG_KERNEL(tp__aug_turn, (red, green, blue, n, sixths), float *red, float *green, float *blue, int64_t n,
+               float sixths)
+/* p: sixths of the circle to add; whether the order is BGR. */
+static void tp__aug_hue_row(bool wide, float **x, int64_t n, const float *p)
 {
     const int red = p[1] > 0.0f ? 2 : 0;
-    (void)c;
-    for (int64_t i = 0; i < n; i++, x += 3) {
-        float max, range;
-        tp__aug_extent(x, &max, &range);
-        float hue = tp__aug_hue_of(x[red], x[1], x[2 - red], max, range) + p[0];
-        if (hue >= 6.0f) hue -= 6.0f;
-        x[red] = tp__aug_colour(hue, 5, max, range);
-        x[1] = tp__aug_colour(hue, 3, max, range);
-        x[2 - red] = tp__aug_colour(hue, 1, max, range);
-    }
+    tp__aug_turn(wide, x[red], x[1], x[2 - red], n, p[0]);
 }
 static tp_status tp__aug_hue_image(tp__aug_run *r, const tp__aug_step *s)
 {
-    const tp_status st = tp__aug_need_rgb(r, s);
+    tp_status st = tp__aug_need_rgb(r, s);
     double shift = s->number[0] / 30.0;
     shift -= 6.0 * floor(shift / 6.0);
     const float p[2] = {shift < 6.0 ? (float)shift : 0.0f, s->number[1] > 0 ? 0.0f : 1.0f};
-    return st == TP_OK ? tp__aug_rows(r, tp__aug_hue_row, p, 0.5f, false) : st;
+    if (st == TP_OK) st = tp__aug_make_writable(r);
+    return st == TP_OK ? tp__aug_rows(r, &r->x, tp__aug_hue_row, p, 0.5f, false) : st;
 }
 static const tp__aug_kind tp__aug_hue = {"Hue", "hue rgb", false, tp__aug_hue_image, NULL};
 
@@ -11202,6 +11877,13 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamma_image, NULL};
 
+TP__HOT static void tp__aug_limit_bytes(unsigned char *x, unsigned char low, unsigned char high, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned char v = x[i] > low ? x[i] : low;
+        x[i] = v < high ? v : high;
+    }
+}
 /* what the augmentation step stores: min, max */
 static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 {
@@ -11209,18 +11891,13 @@ static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
     const int64_t n = r->x.h * r->x.w * r->x.c;
     if (st != TP_OK) return st;
     if (r->x.dtype == TP_F32) {
-        tp__aug_limit((float *)(void *)r->x.data, (float)s->number[0], (float)s->number[1], n);
+        tp__aug_limit(r->wide, (float *)(void *)r->x.data, (float)s->number[0], (float)s->number[1], n);
         return TP_OK;
     }
     char low[8], high[8];
     tp__aug_element(low, TP_U8, s->number[0]);
     tp__aug_element(high, TP_U8, s->number[1]);
-    unsigned char *x = (unsigned char *)r->x.data;
-    const unsigned char low_byte = (unsigned char)low[0], high_byte = (unsigned char)high[0];
-    for (int64_t i = 0; i < n; i++) {
-        const unsigned char v = x[i] > low_byte ? x[i] : low_byte;
-        x[i] = v < high_byte ? v : high_byte;
-    }
+    tp__aug_limit_bytes((unsigned char *)r->x.data, (unsigned char)low[0], (unsigned char)high[0], n);
     return TP_OK;
 }
 static const tp__aug_kind tp__aug_clip = {"Clip", "min max", false, tp__aug_clip_image, NULL};
@@ -11236,8 +11913,10 @@ static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
     if (st != TP_OK) return st;
     for (int64_t i = 0; i < r->x.h; i++) {
         char *to = r->y.data + i * r->y.stride;
-        if (dtype == TP_F32) tp__aug_get_row((float *)(void *)to, &r->x, i);
-        else tp__aug_bytes((unsigned char *)to, (const float *)(const void *)(r->x.data + i * r->x.stride), 0.0f, n);
+        if (dtype == TP_F32) tp__aug_get_row(r->wide, (float *)(void *)to, &r->x, i);
+        else
+            tp__aug_bytes(r->wide, (unsigned char *)to, (const float *)(const void *)(r->x.data + i * r->x.stride),
+                          0.0f, n);
     }
     tp__aug_use_result(r);
     return TP_OK;
@@ -11253,39 +11932,89 @@ static tp_status tp__aug_to_floats(tp__aug_run *r)
     return st == TP_OK ? tp__aug_make_writable(r) : st;
 }
 
-/* Computes the value to subtract and the divisor, for one channel or all: elements first, first + step, ... of n. */
-static void tp__aug_deviation(const float *x, int64_t first, int64_t step, int64_t n, double *mean, double *deviation)
+/* A function that computes the value to subtract and the divisor for each of c channels. */
+typedef void (*tp__aug_measure_fn)(bool wide, const float *x, int64_t n, int64_t c, double *a, double *b);
+
+static void tp__aug_deviation(bool wide, const float *x, int64_t n, int64_t c, double *mean, double *deviation)
 {
-    double sum = 0, square = 0, count = 0;
-    for (int64_t i = first; i < n; i += step, count++) sum += (double)x[i];
-    *mean = sum / count;
-    for (int64_t i = first; i < n; i += step) square += ((double)x[i] - *mean) * ((double)x[i] - *mean);
-    const double min_deviation = 1.0 / sqrt((double)n), d = sqrt(square / count);
-    *deviation = d > min_deviation ? d : min_deviation;
-}
-static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n, double *low, double *range)
-{
-    float lowest = x[first], highest = lowest;
-    for (int64_t i = first; i < n; i += step) {
-        if (x[i] < lowest) lowest = x[i];
-        if (x[i] > highest) highest = x[i];
+    const double min_deviation = 1.0 / sqrt((double)n), count = (double)(n / c);
+    tp__aug_channel_sums(wide, x, n, c, NULL, false, mean);
+    for (int64_t k = 0; k < c; k++) mean[k] /= count;
+    tp__aug_channel_sums(wide, x, n, c, mean, true, deviation);
+    for (int64_t k = 0; k < c; k++) {
+        const double d = sqrt(deviation[k] / count);
+        deviation[k] = d > min_deviation ? d : min_deviation;
     }
-    *low = (double)lowest;
-    *range = highest > lowest ? (double)highest - (double)lowest : 1;
 }
+
+/* The smallest and the largest of each of 24 lanes, beginning with those given. */
+TP__AUG_BODY void tp__aug_lane_extents_body(const float *x, int64_t n, float *low, float *high)
+{
+    const int lanes = 2 * TP__AUG_LANES;
+    float l[2 * TP__AUG_LANES], h[2 * TP__AUG_LANES];
+    for (int k = 0; k < lanes; k++) l[k] = low[k], h[k] = high[k];
+    for (int64_t i = 0; i < n; i += lanes)
+        for (int k = 0; k < lanes; k++) {
+            l[k] = x[i + k] < l[k] ? x[i + k] : l[k];
+            h[k] = x[i + k] > h[k] ? x[i + k] : h[k];
+        }
+    for (int k = 0; k < lanes; k++) low[k] = l[k], high[k] = h[k];
+}
+TP__AUG_KERNEL(tp__aug_lane_extents, (x, n, low, high), const float *x, int64_t n, float *low, float *high)
+static void tp__aug_range(bool wide, const float *x, int64_t n, int64_t c, double *low, double *range)
+{
+    float l[2 * TP__AUG_LANES], h[2 * TP__AUG_LANES];
+    const int64_t whole = TP__AUG_LANES % c == 0 ? n / (2 * TP__AUG_LANES) * (2 * TP__AUG_LANES) : 0;
+    for (int k = 0; k < 2 * TP__AUG_LANES; k++) l[k] = h[k] = x[k % c];
+    tp__aug_lane_extents(wide, x, whole, l, h);
+    for (int64_t k = 0; k < c; k++) {
+        float lowest = x[k], highest = lowest;
+        for (int64_t i = k; i < 2 * TP__AUG_LANES && whole; i += c) {
+            lowest = l[i] < lowest ? l[i] : lowest;
+            highest = h[i] > highest ? h[i] : highest;
+        }
+        for (int64_t i = whole + k; i < n; i += c) {
+            lowest = x[i] < lowest ? x[i] : lowest;
+            highest = x[i] > highest ? x[i] : highest;
+        }
+        low[k] = (double)lowest;
+        range[k] = highest > lowest ? (double)highest - (double)lowest : 1;
+    }
+}
+
+/* x = (x - a) / b * scale + plus for n floats; a and b repeat after c. */
+TP__AUG_BODY void tp__aug_rescale_of(float *x, int64_t n, int64_t c, const double *a, const double *b, double scale,
+                                     double plus)
+{
+    for (int64_t i = 0; i < n; i += c)
+        for (int64_t k = 0; k < c; k++) x[i + k] = (float)(((double)x[i + k] - a[k]) / b[k] * scale + plus);
+}
+TP__AUG_BODY void tp__aug_rescale_body(float *x, int64_t n, int64_t c, const double *a, const double *b, double scale,
+                                       double plus)
+{
+    int64_t i = 0;
+    if (TP__AUG_LANES % c == 0) {
+        double a_of[TP__AUG_LANES], b_of[TP__AUG_LANES];
+        for (int k = 0; k < TP__AUG_LANES; k++) a_of[k] = a[k % c], b_of[k] = b[k % c];
+        i = n / TP__AUG_LANES * TP__AUG_LANES;
+        tp__aug_rescale_of(x, i, TP__AUG_LANES, a_of, b_of, scale, plus);
+    }
+    tp__aug_rescale_of(x + i, n - i, c, a, b, scale, plus);
+}
+TP__AUG_KERNEL(tp__aug_rescale, (x, n, c, a, b, scale, plus), float *x, int64_t n, int64_t c, const double *a,
+               const double *b, double scale, double plus)
+
 /* what the augmentation step stores: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
-static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
-                                   void (*measure)(const float *, int64_t, int64_t, int64_t, double *, double *))
+static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s, tp__aug_measure_fn measure)
 {
-    const tp_status st = tp__aug_to_floats(r);
+    const int64_t n = r->x.h * r->x.w * r->x.c, c = s->number[0] > 0 ? 1 : r->x.c, both = 2 * c;
+    tp_status st = tp__aug_to_floats(r);
+    if (st == TP_OK) st = tp_tensor_resize(&r->t->work_, TP_F64, tp_make_shape_n(1, &both));
     if (st != TP_OK) return st;
-    const int64_t n = r->x.h * r->x.w * r->x.c, step = s->number[0] > 0 ? 1 : r->x.c;
     float *x = (float *)(void *)r->x.data;
-    for (int64_t k = 0; k < step; k++) {
-        double a, b;
-        measure(x, k, step, n, &a, &b);
-        for (int64_t i = k; i < n; i += step) x[i] = (float)(((double)x[i] - a) / b * s->number[1] + s->number[2]);
-    }
+    double *a = (double *)r->t->work_.data, *b = a + c;
+    measure(r->wide, x, n, c, a, b);
+    tp__aug_rescale(r->wide, x, n, c, a, b, s->number[1], s->number[2]);
     return TP_OK;
 }
 static tp_status tp__aug_mean_variance_image(tp__aug_run *r, const tp__aug_step *s)
@@ -11303,37 +12032,142 @@ static const tp__aug_kind tp__aug_min_max = {"MinMaxNormalize", "all_channel sca
 
 /* -- colour spaces ---- >>aug color_space */
 
-/* Converts one pixel from 3 or 1 channels to 3 or 1; bytes: HSV is in the ranges of uint8 images. */
-static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool bytes)
+/* HSV takes the place of red, green and blue. In bytes, hues are half degrees, and the largest saturation is 255. */
+TP__AUG_BODY void tp__aug_to_hsv_body(float *red, float *green, float *blue, int64_t n, bool bytes)
 {
     const float degrees = bytes ? 30.0f : 60.0f, full = bytes ? 255.0f : 1.0f;
-    const int red = mode == TP_COLOR_BGR2GRAY || mode == TP_COLOR_BGR2HSV || mode == TP_COLOR_HSV2BGR ? 2 : 0;
-    float max, range;
-    switch (mode) {
-    case TP_COLOR_RGB2GRAY:
-    case TP_COLOR_BGR2GRAY:
-        *to = (float)(tp__aug_grey[0] * (double)from[red] + tp__aug_grey[1] * (double)from[1] +
-                      tp__aug_grey[2] * (double)from[2 - red]);
-        break;
-    case TP_COLOR_GRAY2RGB: to[0] = to[1] = to[2] = *from; break;
-    case TP_COLOR_RGB2BGR: to[0] = from[2], to[1] = from[1], to[2] = from[0]; break;
-    case TP_COLOR_RGB2HSV:
-    case TP_COLOR_BGR2HSV:
-        tp__aug_extent(from, &max, &range);
-        to[0] = degrees * tp__aug_hue_of(from[red], from[1], from[2 - red], max, range);
-        if (bytes && to[0] >= 179.5f) to[0] = 0; /* 180 half degrees are the same hue as 0 */
-        to[1] = max > 0.0f ? full * range / max : 0.0f;
-        to[2] = max;
-        break;
-    default: /* from HSV to RGB */
-        max = from[2];
-        range = max * from[1] / full;
-        const float sixths = from[0] / degrees, hue = sixths - 6.0f * floorf(sixths / 6.0f);
-        to[red] = tp__aug_colour(hue, 5, max, range);
-        to[1] = tp__aug_colour(hue, 3, max, range);
-        to[2 - red] = tp__aug_colour(hue, 1, max, range);
+    const float end = bytes ? 179.5f : 1e9f; /* 180 half degrees are the same hue as 0 */
+    for (int64_t i = 0; i < n; i++) {
+        float max, range;
+        tp__aug_extent(red[i], green[i], blue[i], &max, &range);
+        const float hue = degrees * tp__aug_hue_of(red[i], green[i], blue[i], max, range);
+        const float saturation = full * range / (max > 0.0f ? max : 1.0f);
+        red[i] = hue >= end ? 0.0f : hue;
+        green[i] = max > 0.0f ? saturation : 0.0f;
+        blue[i] = max;
     }
 }
+TP__AUG_KERNEL(tp__aug_to_hsv, (red, green, blue, n, bytes), float *red, float *green, float *blue, int64_t n,
+               bool bytes)
+/* Returns x, sixths of the circle, less its whole turns. */
+TP__AUG_BODY float tp__aug_in_circle(float x)
+{
+    const float whole = 8388608.0f; /* from 2^23 on, floats are integers */
+    const float turns = x / 6.0f, below = turns < whole ? turns : 0.0f, small = below > -whole ? below : 0.0f;
+    const float towards_0 = (float)(int32_t)small, low = towards_0 > small ? towards_0 - 1.0f : towards_0;
+    const float up = turns < whole ? low : turns;
+    return x - 6.0f * (turns > -whole ? up : turns);
+}
+TP__AUG_BODY void tp__aug_from_hsv_of(float *h, float *s, float *v, int64_t n, bool bytes)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float max = v[i], product = max * s[i], range = bytes ? product / 255.0f : product;
+        const float sixths = h[i] / (bytes ? 30.0f : 60.0f);
+        const float less = sixths >= 6.0f ? 6.0f : 0.0f; /* bytes are below two turns */
+        const float hue = bytes ? sixths - less : tp__aug_in_circle(sixths);
+        h[i] = tp__aug_colour(hue, 5, max, range);
+        s[i] = tp__aug_colour(hue, 3, max, range);
+        v[i] = tp__aug_colour(hue, 1, max, range);
+    }
+}
+TP__AUG_BODY void tp__aug_from_hsv_body(float *h, float *s, float *v, int64_t n, bool bytes)
+{
+    if (bytes) tp__aug_from_hsv_of(h, s, v, n, true);
+    else tp__aug_from_hsv_of(h, s, v, n, false);
+}
+TP__AUG_KERNEL(tp__aug_from_hsv, (h, s, v, n, bytes), float *h, float *s, float *v, int64_t n, bool bytes)
+
+static void tp__aug_swap_ends(float **x)
+{
+    float *first = x[0];
+    x[0] = x[2];
+    x[2] = first;
+}
+/* p: the mode, whether the image has bytes */
+static void tp__aug_hsv_row(bool wide, float **x, int64_t n, const float *p)
+{
+    const int mode = (int)p[0];
+    const bool bytes = p[1] > 0.0f;
+    if (mode == TP_COLOR_BGR2HSV) tp__aug_swap_ends(x);
+    if (mode == TP_COLOR_RGB2HSV || mode == TP_COLOR_BGR2HSV) tp__aug_to_hsv(wide, x[0], x[1], x[2], n, bytes);
+    else tp__aug_from_hsv(wide, x[0], x[1], x[2], n, bytes);
+    if (mode == TP_COLOR_HSV2BGR) tp__aug_swap_ends(x);
+}
+
+/* Grey values of bytes, from weights of the three channels. Sums are multiples of 1/1000, so that floats are exact enough to
+ * round them, if a half is raised above their error. */
+TP__AUG_BODY void tp__aug_grey_bytes_body(unsigned char *to, const unsigned char *from, const float *weight, int64_t n)
+{
+    const float u = weight[0], v = weight[1], w = weight[2];
+    for (int64_t j = 0; j < n; j++) {
+        const float grey = u * (float)from[3 * j] + v * (float)from[3 * j + 1] + w * (float)from[3 * j + 2];
+        to[j] = (unsigned char)(int)(grey + 0.5002f);
+    }
+}
+TP__AUG_KERNEL(tp__aug_grey_bytes, (to, from, weight, n), unsigned char *to, const unsigned char *from,
+               const float *weight, int64_t n)
+/* Grey values of floats, in double. */
+TP__AUG_BODY void tp__aug_grey_floats_body(float *to, const float *from, const double *weight, int64_t n)
+{
+    const double u = weight[0], v = weight[1], w = weight[2];
+    for (int64_t j = 0; j < n; j++)
+        to[j] = (float)(u * (double)from[3 * j] + v * (double)from[3 * j + 1] + w * (double)from[3 * j + 2]);
+}
+TP__AUG_KERNEL(tp__aug_grey_floats, (to, from, weight, n), float *to, const float *from, const double *weight,
+               int64_t n)
+static void tp__aug_grey_row(bool wide, char *to, const char *from, tp_dtype dtype, bool rgb, int64_t n)
+{
+    double weight[3];
+    float weight_f[3];
+    for (int k = 0; k < 3; k++) weight[k] = tp__aug_grey[rgb ? k : 2 - k], weight_f[k] = (float)weight[k];
+    if (dtype == TP_U8) tp__aug_grey_bytes(wide, (unsigned char *)to, (const unsigned char *)from, weight_f, n);
+    else tp__aug_grey_floats(wide, (float *)(void *)to, (const float *)(const void *)from, weight, n);
+}
+
+/* Writes each of n elements three times. */
+TP__AUG_BODY void tp__aug_triple_of(char *to, const char *from, int64_t size, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int k = 0; k < 3; k++) memcpy(to + (3 * j + k) * size, from + j * size, (size_t)size);
+}
+TP__AUG_BODY void tp__aug_triple_body(char *to, const char *from, size_t size, int64_t n)
+{
+    if (size == 1) tp__aug_triple_of(to, from, 1, n);
+    else tp__aug_triple_of(to, from, sizeof(float), n);
+}
+TP__AUG_KERNEL(tp__aug_triple, (to, from, size, n), char *to, const char *from, size_t size, int64_t n)
+/* Copies n pixels of three elements from the last to the first element. */
+TP__AUG_BODY void tp__aug_swap_bytes(char *to, const char *from, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        to[3 * j] = from[3 * j + 2];
+        to[3 * j + 1] = from[3 * j + 1];
+        to[3 * j + 2] = from[3 * j];
+    }
+}
+TP__AUG_BODY void tp__aug_swap_floats(float *to, const float *from, int64_t n)
+{
+    int64_t j = 0;
+#if TP__AUG_SHUFFLES
+    for (; j < n - 1; j++) { /* the next pixel overwrites the fourth float */
+        tp__aug_four v;
+        memcpy(&v, from + 3 * j, sizeof v);
+        v = __builtin_shufflevector(v, v, 2, 1, 0, 3);
+        memcpy(to + 3 * j, &v, sizeof v);
+    }
+#endif
+    for (; j < n; j++) {
+        to[3 * j] = from[3 * j + 2];
+        to[3 * j + 1] = from[3 * j + 1];
+        to[3 * j + 2] = from[3 * j];
+    }
+}
+TP__AUG_BODY void tp__aug_swap_body(char *to, const char *from, size_t size, int64_t n)
+{
+    if (size == 1) tp__aug_swap_bytes(to, from, n);
+    else tp__aug_swap_floats((float *)(void *)to, (const float *)(const void *)from, n);
+}
+TP__AUG_KERNEL(tp__aug_swap, (to, from, size, n), char *to, const char *from, size_t size, int64_t n)
 
 /* what the augmentation step stores: mode, keepdims, keepshape */
 static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
@@ -11345,17 +12179,27 @@ static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
     if (r->x.c != in)
         return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have %lld", s->augmentor->name,
                        (long long)r->x.c, (long long)in);
-    const tp_status st = tp__aug_reserve(r, r->x.dtype, r->x.h, w, out, out == 1 && !(s->number[1] > 0) ? 2 : 3);
+    tp_status st = tp__aug_reserve(r, r->x.dtype, r->x.h, w, out, out == 1 && !(s->number[1] > 0) ? 2 : 3);
     if (st != TP_OK) return st;
-    float *from = tp__aug_work(r, 0, w * in), *to = from ? tp__aug_work(r, 1, w * out) : NULL;
-    if (!to) return TP_ERR_NOMEM;
+    const float p[2] = {(float)mode, r->x.dtype == TP_U8 ? 1.0f : 0.0f};
+    if (mode >= TP_COLOR_RGB2HSV) {
+        st = tp__aug_rows(r, &r->y, tp__aug_hsv_row, p, 0.5f, false);
+        if (st == TP_OK) tp__aug_use_result(r);
+        return st;
+    }
+    char *row = (char *)tp__aug_work(r, 0, w);
+    if (!row) return TP_ERR_NOMEM;
+    const size_t size = tp_dtype_size(r->x.dtype);
     for (int64_t i = 0; i < r->x.h; i++) {
-        tp__aug_get_row(from, &r->x, i);
-        for (int64_t j = 0; j < w; j++) {
-            tp__aug_convert_pixel(to + j * out, from + j * in, mode, r->x.dtype == TP_U8);
-            if (three_channels) to[3 * j + 1] = to[3 * j + 2] = to[3 * j];
+        char *to = r->y.data + i * r->y.stride, *grey_row = three_channels ? row : to;
+        const char *from = r->x.data + i * r->x.stride;
+        if (grey) tp__aug_grey_row(r->wide, grey_row, from, r->x.dtype, mode == TP_COLOR_RGB2GRAY, w);
+        if (three_channels) tp__aug_triple(r->wide, to, row, size, w);
+        else if (from_grey) tp__aug_triple(r->wide, to, from, size, w);
+        else if (!grey) {
+            const int64_t done = r->wide && size == 1 ? tp__aug_swap3_avx2(to, from, w) : 0;
+            tp__aug_swap(r->wide, to + 3 * done, from + 3 * done, size, w - done);
         }
-        tp__aug_put_row(to, &r->y, i, 0.5f);
     }
     tp__aug_use_result(r);
     return TP_OK;
@@ -11385,11 +12229,12 @@ enum { TP__AUG_NOISE = 512 };
 
 /* Computes x + noise * sigma in double. In one loop a compiler could fuse the multiplication and the addition, which
  * gives other bits. */
-TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int64_t n)
+TP__AUG_BODY void tp__aug_add_noise_body(float *x, double *noise, double sigma, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) noise[i] *= sigma;
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + noise[i]);
 }
+TP__AUG_KERNEL(tp__aug_add_noise, (x, noise, sigma, n), float *x, double *noise, double sigma, int64_t n)
 
 /* what the augmentation step stores: sigma, clip */
 static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step *s)
@@ -11406,15 +12251,36 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
         float *to = r->x.dtype == TP_U8 ? x : (float *)(void *)r->x.data + i;
         tp__random_words(s->augmentor->isa, s->key, (uint64_t)s->index, (uint64_t)i / 2, (m + 1) / 2, words);
         tp__random_normals(s->augmentor->isa, (m + 1) / 2, words, noise);
-        if (to == x) tp__aug_floats(x, bytes, m);
-        tp__aug_add_noise(to, noise, s->number[0], m);
-        if (to == x) tp__aug_bytes(bytes, x, 0.0f, m);
-        else if (s->number[1] > 0) tp__aug_limit(to, 0.0f, 255.0f, m);
+        if (to == x) tp__aug_floats(r->wide, x, bytes, m);
+        tp__aug_add_noise(r->wide, to, noise, s->number[0], m);
+        if (to == x) tp__aug_bytes(r->wide, bytes, x, 0.0f, m);
+        else if (s->number[1] > 0) tp__aug_limit(r->wide, to, 0.0f, 255.0f, m);
     }
     return TP_OK;
 }
 static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip", false, tp__aug_gaussian_noise_image,
                                                     NULL};
+
+/* Makes elements 0 or 255. words: a random word for each. */
+TP__AUG_BODY void tp__aug_salt_bytes_body(unsigned char *x, const uint32_t *words, float white, float black, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float u = (float)(int32_t)(words[i] >> 8) * (1.0f / 16777216.0f);
+        const unsigned char v = u > white ? 255 : x[i];
+        x[i] = u < black ? 0 : v;
+    }
+}
+TP__AUG_KERNEL(tp__aug_salt_bytes, (x, words, white, black, n), unsigned char *x, const uint32_t *words, float white,
+               float black, int64_t n)
+TP__AUG_BODY void tp__aug_salt_floats_body(float *x, const uint32_t *words, float white, float black, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float u = (float)(int32_t)(words[i] >> 8) * (1.0f / 16777216.0f), v = u > white ? 255.0f : x[i];
+        x[i] = u < black ? 0.0f : v;
+    }
+}
+TP__AUG_KERNEL(tp__aug_salt_floats, (x, words, white, black, n), float *x, const uint32_t *words, float white,
+               float black, int64_t n)
 
 /* what the augmentation step stores: white_prob, black_prob */
 static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
@@ -11428,13 +12294,8 @@ static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s
     for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
         const int64_t m = n - i < TP__AUG_NOISE ? n - i : (int64_t)TP__AUG_NOISE;
         tp__random_words(s->augmentor->isa, s->key, (uint64_t)s->index, (uint64_t)i / 4, (m + 3) / 4, words);
-        for (int64_t k = 0; k < m; k++) {
-            const float u = (float)(words[k] >> 8) * (1.0f / 16777216.0f);
-            if (!(u > white) && !(u < black)) continue;
-            const int value = u < black ? 0 : 255;
-            if (r->x.dtype == TP_U8) ((unsigned char *)r->x.data)[i + k] = (unsigned char)value;
-            else ((float *)(void *)r->x.data)[i + k] = (float)value;
-        }
+        if (r->x.dtype == TP_U8) tp__aug_salt_bytes(r->wide, (unsigned char *)r->x.data + i, words, white, black, m);
+        else tp__aug_salt_floats(r->wide, (float *)(void *)r->x.data + i, words, white, black, m);
     }
     return TP_OK;
 }
@@ -11461,49 +12322,69 @@ typedef struct tp__aug_plane {
 } tp__aug_plane;
 
 /* Rounds to the nearest integer, for |x| < 1024. */
-static float tp__aug_round_small(float x) { return (float)((int)(x + 1024.5f) - 1024); }
-static float tp__aug_byte(float x)
+TP__AUG_BODY float tp__aug_round_small(float x) { return (float)((int)(x + 1024.5f) - 1024); }
+TP__AUG_BODY float tp__aug_round_byte(float x)
 {
+    x += 0.5f;
     x = x > 0.0f ? x : 0.0f;
-    return (float)(int)((x < 255.0f ? x : 255.0f) + 0.5f);
+    return (float)((int)(x < 255.0f ? x : 255.0f) & 255);
 }
 
 /* Computes the product of two 8x8 matrices. */
-TP__HOT static void tp__aug_product8(float *to, const float *a, const float *b)
+TP__AUG_BODY void tp__aug_product8(float *to, const float *a, const float *b)
 {
+#if defined(__GNUC__) && !defined(_WIN32) /* there gcc does not align the stack for wide vectors */
+    typedef float eight __attribute__((vector_size(32)));
+    eight row[8];
+    memcpy(row, b, sizeof row);
+    for (int i = 0; i < 8; i++) {
+        eight sum = {0, 0, 0, 0, 0, 0, 0, 0};
+        for (int k = 0; k < 8; k++) sum += a[8 * i + k] * row[k];
+        memcpy(to + 8 * i, &sum, sizeof sum);
+    }
+#else
     for (int i = 0; i < 8; i++) {
         float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         for (int k = 0; k < 8; k++)
             for (int j = 0; j < 8; j++) sum[j] += a[8 * i + k] * b[8 * k + j];
-        for (int j = 0; j < 8; j++) to[8 * i + j] = sum[j];
+        memcpy(to + 8 * i, sum, sizeof sum);
     }
+#endif
 }
-
-/* Processes all blocks of a plane: transform, divide by the table, round, and transform back. c: the cosines, t: their
- * transpose. */
-static void tp__aug_jpeg_plane(const tp__aug_plane *p, const float *c, const float *t, const unsigned char *table,
-                               int quality)
+/* Processes a block: transform, divide by the table q, round, and transform back. c: the cosines, t: their transpose. */
+TP__AUG_BODY void tp__aug_jpeg_block(float *block, int64_t stride, const float *c, const float *t, const float *q)
 {
-    float q[64], x[64], y[64];
+    float x[64], y[64];
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) x[8 * i + j] = block[i * stride + j] - 128.0f;
+    tp__aug_product8(y, c, x);
+    tp__aug_product8(x, y, t);
+    for (int k = 0; k < 64; k++) {
+        const float v = x[k] / q[k];
+        x[k] = q[k] * (float)(int)(v + (v < 0.0f ? -0.5f : 0.5f));
+    }
+    tp__aug_product8(y, t, x);
+    tp__aug_product8(x, y, c);
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) block[i * stride + j] = tp__aug_round_byte(x[8 * i + j] + 128.0f);
+}
+TP__AUG_BODY void tp__aug_jpeg_blocks_body(float *row, int64_t stride, const float *c, const float *t, const float *q)
+{
+    for (int64_t j = 0; j < stride; j += 8) tp__aug_jpeg_block(row + j, stride, c, t, q);
+}
+TP__AUG_KERNEL(tp__aug_jpeg_blocks, (row, stride, c, t, q), float *row, int64_t stride, const float *c, const float *t,
+               const float *q)
+/* Processes all blocks of a plane. */
+static void tp__aug_jpeg_plane(bool wide, const tp__aug_plane *p, const float *c, const float *t,
+                               const unsigned char *table, int quality)
+{
+    float q[64];
     const int scale = quality < 50 ? 5000 / quality : 200 - 2 * quality;
     for (int i = 0; i < 64; i++) {
         const int v = (table[i] * scale + 50) / 100;
         q[i] = (float)(v < 1 ? 1 : v > 255 ? 255 : v);
     }
-    for (int64_t i = 0; i < p->rows; i += 8)
-        for (int64_t j = 0; j < p->stride; j += 8) {
-            float *block = p->at + i * p->stride + j;
-            for (int k = 0; k < 64; k++) x[k] = block[(k >> 3) * p->stride + (k & 7)] - 128.0f;
-            tp__aug_product8(y, c, x);
-            tp__aug_product8(x, y, t);
-            for (int k = 0; k < 64; k++) {
-                const float v = x[k] / q[k];
-                x[k] = q[k] * (float)(int)(v + (v < 0.0f ? -0.5f : 0.5f));
-            }
-            tp__aug_product8(y, t, x);
-            tp__aug_product8(x, y, c);
-            for (int k = 0; k < 64; k++) block[(k >> 3) * p->stride + (k & 7)] = tp__aug_byte(x[k] + 128.0f);
-        }
+    for (int64_t i = 0; i < p->rows; i += 8) tp__aug_jpeg_blocks(wide, p->at + i * p->stride, p->stride, c, t, q);
 }
 
 /* Repeats the last column and row to fill the blocks. */
@@ -11517,59 +12398,88 @@ static void tp__aug_plane_extend(const tp__aug_plane *p)
     }
 }
 
-/* Halves the size of a plane: means of 2x2 pixels, rounded down and up alternately, as in libjpeg. */
-static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *from)
+/* Halves two rows: means of 2x2 pixels, rounded down and up alternately, as in libjpeg. n is even. */
+TP__AUG_BODY void tp__aug_halve_rows_body(float *to, const float *a, const float *b, int64_t n)
 {
-    for (int64_t i = 0; i < to->h; i++)
-        for (int64_t j = 0; j < to->stride; j++) {
-            const float *a = from->at + 2 * i * from->stride + 2 * j, *b = a + from->stride;
-            to->at[i * to->stride + j] = (float)(int)((a[0] + a[1] + b[0] + b[1] + (float)(1 + (j & 1))) * 0.25f);
-        }
-}
-/* Computes row i of the plane at twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions.
- * work: scratch memory for a row of p. */
-static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t i, int64_t w, float *work)
-{
-    const int64_t near = i / 2, next = i & 1 ? near + 1 : near - 1;
-    const float *a = p->at + near * p->stride;
-    const float *b = p->at + (next < 0 ? 0 : next >= p->h ? p->h - 1 : next) * p->stride;
-    for (int64_t j = 0; j < p->w; j++) work[j] = 3.0f * a[j] + b[j];
-    for (int64_t j = 0; j < w; j++) {
-        const int64_t k = j / 2, farther = j & 1 ? k + 1 : k - 1;
-        const float side = farther < 0 || farther >= p->w ? work[k] : work[farther];
-        to[j] = (float)(int)((3.0f * work[k] + side + (j & 1 ? 7.0f : 8.0f)) * 0.0625f);
+    for (int64_t j = 0; j < n; j += 2) {
+        const float *c = a + 2 * j, *d = b + 2 * j;
+        to[j] = (float)(int)((c[0] + c[1] + d[0] + d[1] + 1.0f) * 0.25f);
+        to[j + 1] = (float)(int)((c[2] + c[3] + d[2] + d[3] + 2.0f) * 0.25f);
     }
 }
+TP__AUG_KERNEL(tp__aug_halve_rows, (to, a, b, n), float *to, const float *a, const float *b, int64_t n)
+/* Computes a row of twice the size from the nearer row a and the farther one b: 3/4 of the nearer and 1/4 of the farther pixel,
+ * in both directions. work: scratch memory for n + 2 floats, to: n pairs. */
+TP__AUG_BODY void tp__aug_double_row_body(float *to, const float *a, const float *b, float *work, int64_t n)
+{
+    float *mixed = work + 1;
+    for (int64_t k = 0; k < n; k++) mixed[k] = 3.0f * a[k] + b[k];
+    mixed[-1] = mixed[0];
+    mixed[n] = mixed[n - 1];
+    for (int64_t k = 0; k < n; k++) {
+        to[2 * k] = (float)(int)((3.0f * mixed[k] + mixed[k - 1] + 8.0f) * 0.0625f);
+        to[2 * k + 1] = (float)(int)((3.0f * mixed[k] + mixed[k + 1] + 7.0f) * 0.0625f);
+    }
+}
+TP__AUG_KERNEL(tp__aug_double_row, (to, a, b, work, n), float *to, const float *a, const float *b, float *work,
+               int64_t n)
+/* Computes row i of the plane at twice the size. */
+static void tp__aug_plane_double_row(bool wide, float *to, const tp__aug_plane *p, int64_t i, float *work)
+{
+    const int64_t near = i / 2, next = i & 1 ? near + 1 : near - 1;
+    const int64_t far = next < 0 ? 0 : next >= p->h ? p->h - 1 : next;
+    tp__aug_double_row(wide, to, p->at + near * p->stride, p->at + far * p->stride, work, p->w);
+}
+
+TP__AUG_BODY void tp__aug_round_bytes_body(float *x, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) x[j] = tp__aug_round_byte(x[j]);
+}
+TP__AUG_KERNEL(tp__aug_round_bytes, (x, n), float *x, int64_t n)
+/* Y, Cb and Cr take the place of red, green and blue. */
+TP__AUG_BODY void tp__aug_to_ycc_body(float *a, float *b, float *c, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const float red = a[j], green = b[j], blue = c[j];
+        a[j] = tp__aug_round_byte(0.299f * red + 0.587f * green + 0.114f * blue);
+        b[j] = tp__aug_round_byte(-0.168735892f * red - 0.331264108f * green + 0.5f * blue + 128.0f);
+        c[j] = tp__aug_round_byte(0.5f * red - 0.418687589f * green - 0.081312411f * blue + 128.0f);
+    }
+}
+TP__AUG_KERNEL(tp__aug_to_ycc, (a, b, c, n), float *a, float *b, float *c, int64_t n)
+TP__AUG_BODY float tp__aug_limit_byte(float x)
+{
+    x = x > 0.0f ? x : 0.0f;
+    return x < 255.0f ? x : 255.0f;
+}
+/* The reverse; all values are integers. */
+TP__AUG_BODY void tp__aug_from_ycc_body(float *a, float *b, float *c, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const float y = a[j], blue = b[j] - 128.0f, red = c[j] - 128.0f;
+        a[j] = tp__aug_limit_byte(y + tp__aug_round_small(1.402f * red));
+        b[j] = tp__aug_limit_byte(y + tp__aug_round_small(-0.344136286f * blue - 0.714136286f * red));
+        c[j] = tp__aug_limit_byte(y + tp__aug_round_small(1.772f * blue));
+    }
+}
+TP__AUG_KERNEL(tp__aug_from_ycc, (a, b, c, n), float *a, float *b, float *c, int64_t n)
 
 /* Splits an RGB image into three planes, or copies a grey image to one. */
-static void tp__aug_jpeg_planes(tp__aug_run *r, const tp__aug_plane *p, float *row)
+static void tp__aug_jpeg_planes(tp__aug_run *r, const tp__aug_plane *p)
 {
     for (int64_t i = 0; i < r->x.h; i++) {
-        tp__aug_get_row(row, &r->x, i);
-        for (int64_t j = 0; j < r->x.w * r->x.c; j++) row[j] = tp__aug_byte(row[j]);
-        float *y = p[0].at + i * p[0].stride;
-        if (r->x.c == 1) {
-            memcpy(y, row, (size_t)r->x.w * sizeof(float));
-            continue;
-        }
-        float *cb = p[1].at + i * p[1].stride, *cr = p[2].at + i * p[2].stride;
-        for (int64_t j = 0; j < r->x.w; j++) {
-            const float red = row[3 * j], green = row[3 * j + 1], blue = row[3 * j + 2];
-            y[j] = tp__aug_byte(0.299f * red + 0.587f * green + 0.114f * blue);
-            cb[j] = tp__aug_byte(-0.168735892f * red - 0.331264108f * green + 0.5f * blue + 128.0f);
-            cr[j] = tp__aug_byte(0.5f * red - 0.418687589f * green - 0.081312411f * blue + 128.0f);
+        float *row[3] = {p[0].at + i * p[0].stride, NULL, NULL};
+        if (r->x.c == 3) {
+            for (int k = 1; k < 3; k++) row[k] = p[k].at + i * p[k].stride;
+            tp__aug_split_row(r->wide, row, &r->x, i);
+            for (int k = 0; k < 3 && r->x.dtype == TP_F32; k++) tp__aug_round_bytes(r->wide, row[k], r->x.w);
+            tp__aug_to_ycc(r->wide, row[0], row[1], row[2], r->x.w);
+        } else {
+            tp__aug_get_row(r->wide, row[0], &r->x, i);
+            tp__aug_round_bytes(r->wide, row[0], r->x.w);
         }
     }
     for (int k = 0; k < r->x.c; k++) tp__aug_plane_extend(&p[k]);
-}
-static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const float *cr, int64_t w)
-{
-    for (int64_t j = 0; j < w; j++) {
-        const float blue = cb[j] - 128.0f, red = cr[j] - 128.0f;
-        row[3 * j] = tp__aug_byte(y[j] + tp__aug_round_small(1.402f * red));
-        row[3 * j + 1] = tp__aug_byte(y[j] + tp__aug_round_small(-0.344136286f * blue - 0.714136286f * red));
-        row[3 * j + 2] = tp__aug_byte(y[j] + tp__aug_round_small(1.772f * blue));
-    }
 }
 
 /* what the augmentation step stores: quality, subsample */
@@ -11585,8 +12495,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
     const int64_t h = r->x.h, w = r->x.w, side = half_resolution ? 16 : 8;
     const int64_t rows = (h + side - 1) / side * side, stride = (w + side - 1) / side * side, n = rows * stride;
     float *at = tp__aug_work(r, 2, (colour ? 3 : 1) * n + (half_resolution ? n / 2 : 0) + 3 * stride);
-    float *row = at ? tp__aug_work(r, 0, w * r->x.c) : NULL;
-    if (!row) return TP_ERR_NOMEM;
+    if (!at) return TP_ERR_NOMEM;
     tp__aug_plane p[3], small[2];
     for (int k = 0; k < 3; k++) {
         const tp__aug_plane plane = {at + (colour ? k : 0) * n, h, w, stride, rows};
@@ -11600,30 +12509,33 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
         t[(i & 7) * 8 + (i >> 3)] = c[i];
     }
     const int quality = (int)s->number[0];
-    tp__aug_jpeg_planes(r, p, row);
-    tp__aug_jpeg_plane(&p[0], c, t, tp__aug_jpeg_table[0], quality);
+    tp__aug_jpeg_planes(r, p);
+    tp__aug_jpeg_plane(r->wide, &p[0], c, t, tp__aug_jpeg_table[0], quality);
     for (int k = 0; k < 2 && colour; k++) {
         if (half_resolution) {
             const tp__aug_plane plane = {more + k * (n / 4), (h + 1) / 2, (w + 1) / 2, stride / 2, rows / 2};
             small[k] = plane;
-            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the extended large plane */
+            for (int64_t i = 0; i < plane.h; i++) { /* columns beyond the edge come from the extended large plane */
+                const float *from = p[1 + k].at + 2 * i * stride;
+                tp__aug_halve_rows(r->wide, plane.at + i * plane.stride, from, from + stride, plane.stride);
+            }
             small[k].w = plane.stride;
             tp__aug_plane_extend(&small[k]);
             small[k].w = plane.w;
         }
-        tp__aug_jpeg_plane(half_resolution ? &small[k] : &p[1 + k], c, t, tp__aug_jpeg_table[1], quality);
+        tp__aug_jpeg_plane(r->wide, half_resolution ? &small[k] : &p[1 + k], c, t, tp__aug_jpeg_table[1], quality);
     }
     more += half_resolution ? n / 2 : 0;
     for (int64_t i = 0; i < h; i++) {
-        const float *y = p[0].at + i * stride, *cb = p[1].at + i * stride, *cr = p[2].at + i * stride;
-        if (half_resolution) {
-            tp__aug_plane_double_row(more, &small[0], i, w, more + 2 * stride);
-            tp__aug_plane_double_row(more + stride, &small[1], i, w, more + 2 * stride);
-            cb = more, cr = more + stride;
+        float *row[3] = {p[0].at + i * stride, p[1].at + i * stride, p[2].at + i * stride};
+        for (int k = 0; k < 2 && half_resolution; k++) {
+            row[1 + k] = more + k * stride;
+            tp__aug_plane_double_row(r->wide, row[1 + k], &small[k], i, more + 2 * stride);
         }
-        if (colour) tp__aug_jpeg_row(row, y, cb, cr, w);
-        else memcpy(row, y, (size_t)w * sizeof(float));
-        tp__aug_put_row(row, &r->x, i, 0.5f);
+        if (colour) {
+            tp__aug_from_ycc(r->wide, row[0], row[1], row[2], w);
+            tp__aug_join_row(r->wide, row, &r->x, i, 0.5f);
+        } else tp__aug_put_row(r->wide, row[0], &r->x, i, 0.5f);
     }
     return TP_OK;
 }
@@ -11673,11 +12585,11 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     r->y.c = n == 3 ? to->shape.dim[2] : 1;
     r->y.ndim = n;
     r->y.stride = (int64_t)tp__aug_row_bytes(&r->y);
-    if (to->own && to->data == to->own) {
-        tp__aug_use_result(r);
-    } else { /* out is a view, usually of the input image */
-        r->x = r->y;
-        r->buffer = in.data == to->data ? r->buffer : -1;
+    r->x = r->y;
+    r->buffer = -1;
+    for (int i = 0; i < 2; i++) { /* out has memory of its own, or is a view of the input image or of a part of it */
+        const tp_tensor *b = &r->t->image_[i];
+        if ((uintptr_t)to->data - (uintptr_t)b->own < b->capacity) r->buffer = i;
     }
     return TP_OK;
 }
@@ -11840,11 +12752,14 @@ TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, cons
     if (!a || a->poison != TP_OK) return a;
     double sum = 0;
     bool are_valid = true;
+    int last = 0;
     for (int i = 0; i < n; i++) {
         are_valid = are_valid && (!prob || prob[i] >= 0);
         sum += prob ? prob[i] : 1.0 / n;
         a->prob[i] = sum;
+        if (!prob || prob[i] > 0) last = i;
     }
+    a->prob[last] = 2; /* instead of 1, so that rounding leaves no gap at the end */
     if (are_valid && sum > 0.999999 && sum < 1.000001) return a;
     tp__aug_delete(a);
     return tp__aug_fail(NULL, TP_ERR_ARG,
@@ -13550,10 +14465,11 @@ static void tp__feeder_size_ema(tp__feeder *f, float waiting)
     f->ema = f->biased / f->weight;
 }
 
+/* Reads a datapoint. It is a copy where the flow is read again before the datapoint is used. */
 static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
 {
     tp_status st = tp__endless_next(&f->endless, dp);
-    return st == TP_OK && f->threaded ? tp__datapoint_own(dp) : st;
+    return st == TP_OK && (f->threaded || f->n_tower > 1) ? tp__datapoint_own(dp) : st;
 }
 
 /* Returns the number of datapoints that a run takes for each tower. */
@@ -14865,6 +15781,7 @@ static void tp__staging_thread(void *user)
 {
     tp_input_source *s = (tp_input_source *)user;
     tp__staging *g = (tp__staging *)s->user;
+    tp__df_stop = &g->stop;
     tp_mutex_lock(g->mutex);
     while (!g->stop && !g->closed) {
         if (g->filled - g->held >= g->nr_stage) {
@@ -14889,7 +15806,7 @@ static void tp__staging_stop(tp_input_source *s)
     tp__staging *g = (tp__staging *)s->user;
     if (g->thread) {
         tp_mutex_lock(g->mutex);
-        g->stop = true;
+        __atomic_store_n(&g->stop, true, __ATOMIC_RELEASE); /* read by tp_df_stopping without the lock */
         tp_cond_broadcast(g->not_full);
         tp_mutex_unlock(g->mutex);
         tp_session_cancel(&g->token);

@@ -1818,9 +1818,9 @@ static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, 
     return y;
 }
 
-/* Computes mean m and mean of squares q over all towers, and over n_rank ranks if there are several; y = (x - m) / sqrt(q - m^2 +
- * epsilon) gamma + beta. *var is the value for the running variance: if `unbiased`, it is multiplied by N / (N - 1), for N elements
- * per channel in all of them. */
+/* Computes mean m and mean of squares q over all towers, and over n_rank ranks if there are several; y = (x - m) /
+ * sqrt(s2 + epsilon) gamma + beta, s2 = max(q - m^2, 0). *var is the value for the running variance: if `unbiased`, it is s2
+ * multiplied by N / (N - 1), for N elements per channel in all of them. */
 static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, bool unbiased,
                                     int n_rank, tp_node **mean, tp_node **var)
 {
@@ -1835,6 +1835,7 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     tp_tower_all_reduce(g, tower_means, 2, true, "BatchNorm", means);
     if (n_rank > 1) g->over_ranks.mean(g->over_ranks.user, means, 2, means);
     tp_node *s2 = tp_sub(means[1], tp_square(means[0]));
+    s2 = tp_maximum(s2, tp__zero_of(s2)); /* a small variance of large values may come out below 0 */
     tp_node *scale = tp_mul(gamma, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
     tp_node *y = tp_sub(x, tp__per_channel(means[0], x, axis));
     y = tp__scale_and_shift(y, scale, beta, x, axis);
@@ -1842,8 +1843,9 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     *var = s2;
     if (unbiased) {
         tp_node *count = tp_affine(tp__size_ratio(x, tower_means[0]), total, 0.0f);
-        tp_node *one = tp_const_as(g, s2->dtype, 1);
-        *var = tp_mul(s2, tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), one)));
+        tp_node *one = tp_const_as(g, count->dtype, 1);
+        tp_node *ratio = tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), one));
+        *var = tp_mul(s2, tp__as_dtype(ratio, s2->dtype));
     }
     return y;
 }

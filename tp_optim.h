@@ -298,7 +298,7 @@ TP_DEF tp_optimizer *tp_multi_optimizer(const tp_optimizer_part *parts, int n);
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
 /* For float16, whose small gradients vanish: the cost is multiplied by a scale (tp_optimizer_compute_gradients does it) and the
  * gradients are divided by it before `opt` uses them. If one of them is not finite, the update is skipped and the scale halved;
- * after `interval` finite updates in a row it is doubled. Wrap it around all other wrappers: what is around it gets gradients multiplied
+ * after `interval` finite updates in a row it is doubled, up to 2^126. Wrap it around all other wrappers: what is around it gets gradients multiplied
  * by the scale. Variables should be float32 (as with .precision of a session): the gradient of a float16 variable is float16 also
  * after the division, and may vanish there. Variables loss_scale and loss_scale/good_steps, not trained, saved. */
 typedef struct tp_loss_scale_desc {
@@ -506,11 +506,6 @@ TP_DEF tp_node *tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n,
     TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, tp_poison(g))
     tp__compute_gradients(cost, vars, n, gvs);
     return g && cost && tp_graph_status(g) == TP_OK ? cost : tp_poison(g);
-}
-
-static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
-{
-    return !TP__HAS_F64 || tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
 }
 
 TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
@@ -848,10 +843,7 @@ typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
 
 /* A learning rate or a power of beta for the update of variables of this dtype: in float32 for those in half precision, where
  * 1 - 0.999 would be 0. */
-static tp_node *tp__as_rate_of(tp_node *x, tp_dtype dtype)
-{
-    return tp__as_dtype(x, TP__HAS_F64 && (dtype == TP_F16 || dtype == TP_BF16) ? TP_F32 : dtype);
-}
+static tp_node *tp__as_rate_of(tp_node *x, tp_dtype dtype) { return tp__as_dtype(x, tp__wide_dtype(dtype)); }
 
 /* Creates the update of all pairs with this dtype whose variables are on this device. */
 static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_dtype dtype, int device,
@@ -1446,6 +1438,8 @@ static void tp__check_loss_scale(const tp_optimizer *o)
                     outer->name);
 }
 
+/* 2^126: the gradients are multiplied by its reciprocal, the smallest normal number. */
+#define TP__LARGEST_LOSS_SCALE 8.507059173023462e37f
 static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     const tp_loss_scale_desc *q = (const tp_loss_scale_desc *)o->user;
@@ -1470,7 +1464,9 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
     tp_node *now = tp_optimizer_read(o, scale),
             *finite_updates = tp_affine(tp_optimizer_read(o, good_steps), 1.0f, 1.0f),
             *due = tp_greater_equal(finite_updates, tp_const_as(g, TP_F32, q->interval));
-    tp_node *new_scale = tp_select(due, tp_affine(now, 2.0f, 0.0f), now);
+    tp_node *largest = tp_const_as(g, TP_F32, (double)TP__LARGEST_LOSS_SCALE);
+    tp_node *doubled = tp_minimum(tp_affine(now, 2.0f, 0.0f), largest);
+    tp_node *new_scale = tp_select(due, doubled, now);
     tp_node *least = tp_const_as(g, TP_F32, (double)q->minimum);
     tp_node *halved = tp_maximum(tp_affine(now, 0.5f, 0.0f), least);
     tp_node *zero = tp_zeros_like(good_steps);
@@ -1495,6 +1491,9 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
     if (!o) return NULL;
     tp__optim_positive(o, q->at_, "initial", q->initial);
     tp__optim_positive(o, q->at_, "minimum", q->minimum);
+    if (q->initial > TP__LARGEST_LOSS_SCALE || q->minimum > TP__LARGEST_LOSS_SCALE)
+        tp_graph_fail(o->graph, &q->at_, TP_ERR_ARG, "LossScale: initial is %g and minimum %g: at most 2^126 (8.5e37)",
+                      (double)q->initial, (double)q->minimum);
     if (q->interval < 1)
         tp_graph_fail(o->graph, &q->at_, TP_ERR_ARG, "LossScale: interval is %d: it must be 1 or more", q->interval);
     if (opt->loss_scale)

@@ -6,8 +6,8 @@
  *
  * WHAT THIS IS       the lowest layer of tp: status codes and error sentences, a log, allocator hooks, dtypes,
  *                    shapes, tensors, a counter-based random generator, a thread pool, the device interface with
- *                    the CPU device, matrix products, convolutions and vector maths as plain loops, and array files:
- *                    npy, npz, safetensors, TensorFlow's checkpoints.
+ *                    the CPU device, vector maths as plain loops, and array files: npy, npz, safetensors, TensorFlow's
+ *                    checkpoints.
  * WHAT THIS IS NOT   fast: the fast code is tp_fast.h, which this header includes if it is in the same folder. Graphs, names and
  *                    training are in tp_graph.h and the headers above it.
  *
@@ -753,7 +753,7 @@ typedef struct tp_fused {
     int bias;       /* bias, of shape (C): output 0 += bias, channel by channel */
     int act;        /* activation after the bias: a tp_epilogue_act */
     float most;     /* of a ReLU there: its results are at most this; 0: they have no bound */
-    int add;        /* after the activation: output 0 += an input of the same shape */
+    int add;        /* after the activation, for a batch norm before it: output 0 += an input of the same shape */
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
     bool norm_relu; /* input 0 passes through a ReLU after that norm */
     int norm_after; /* gamma, then beta, mean and var, of shape (C): after the activation, output 0 = gamma (output 0 -
@@ -1204,8 +1204,12 @@ TP__EXACT_BEGIN
 /* clang-format on */
 #define TP__COLD_END _Pragma("GCC pop_options")
 #define TP__HOT      __attribute__((optimize("O3"))) /* compiles a function for speed in a part compiled for size */
+/* The same for loops that gcc is to vectorise: `a > b ? c + d : e` where it may compute c + d always, and has made no branches
+ * of it before. No value changes. */
+#define TP__LOOPS __attribute__((optimize("O3", "no-trapping-math", "no-thread-jumps", "no-tree-pre")))
 #else
 #define TP__HOT
+#define TP__LOOPS
 #define TP__COLD_BEGIN
 #define TP__COLD_END
 #endif
@@ -2371,7 +2375,8 @@ static double tp__os_wall(void) /* seconds since 1970 */
 #endif
 }
 
-/* Write the local time in the strftime format `fmt`. */
+/* Write the local time in the format `fmt`, in which %Y %m %d %H %M %S are numbers, as in strftime, which takes 3 KB of a small
+ * program. Nothing if there is no time, or too little room. */
 TP__UNUSED static void tp__os_local_time(char *out, size_t size, const char *fmt)
 {
 #if !TP__HAS_CLOCK
@@ -2389,7 +2394,21 @@ TP__UNUSED static void tp__os_local_time(char *out, size_t size, const char *fmt
 #else
     const bool converted = localtime_r(&now, &tm) != NULL;
 #endif
-    if (!converted || strftime(out, size, fmt, &tm) == 0) out[0] = 0;
+    size_t n = 0;
+    out[0] = 0;
+    if (!converted) return;
+    for (; *fmt && n + 12 < size; fmt++) {
+        const char what = *fmt == '%' ? *++fmt : 0;
+        const int number = what == 'Y' ? tm.tm_year + 1900
+                           : what == 'm' ? tm.tm_mon + 1
+                           : what == 'd' ? tm.tm_mday
+                           : what == 'H' ? tm.tm_hour
+                           : what == 'M' ? tm.tm_min
+                                         : tm.tm_sec;
+        if (what) n += (size_t)tp__format(out + n, size - n, "%02d", number);
+        else out[n++] = *fmt;
+    }
+    out[*fmt ? 0 : n] = 0;
 #endif
 }
 TP__COLD_END
@@ -3235,6 +3254,49 @@ static int tp__round_digits(char *digit, int n, int keep, int *point)
     return n;
 }
 
+#ifndef TP__NO_SYSTEM /* a small program reads few numbers */
+/* tp__nearest_bits for most numbers, in a few divisions: whole * 10^tens, where whole is not 0, and the number is neither subnormal
+ * nor infinite. false: a power of ten is too large. Only integers are used, so the result is the nearest number with any options of
+ * the compiler and in any rounding mode. */
+TP__HOT static bool tp__nearest_small(const tp__format_of *type, uint64_t whole, int tens, uint64_t *bits)
+{
+    static const uint32_t five[14] = {1,     5,      25,      125,     625,      3125,      15625,
+                                      78125, 390625, 1953125, 9765625, 48828125, 244140625, 1220703125};
+    uint64_t quotient[2] = {whole, 0}, remainders = 0; /* a number of 128 bits, the high ones first, times 2^exponent */
+    int exponent = tens - 64;
+    if (tens < -26) return false;
+    for (int i = 0; i < tens; i++) {
+        if (quotient[0] > UINT64_MAX / 5) return false;
+        quotient[0] *= 5;
+    }
+    for (int pass = 0; pass < 2; pass++) { /* the highest bit becomes 1, before the division and after it */
+        for (int by = 32; by > 0; by /= 2)
+            if (quotient[0] >> (64 - by) == 0) {
+                quotient[0] = quotient[0] << by | quotient[1] >> (64 - by);
+                quotient[1] <<= by;
+                exponent -= by;
+            }
+        for (int left = pass ? 0 : -tens; left > 0; left -= 13) {
+            const uint32_t by = five[left < 13 ? left : 13];
+            uint64_t rest = 0;
+            for (int i = 0; i < 4; i++) {
+                const int shift = i % 2 ? 0 : 32;
+                rest = rest << 32 | (quotient[i / 2] >> shift & 0xffffffffu);
+                quotient[i / 2] = (quotient[i / 2] & ~((uint64_t)0xffffffffu << shift)) | rest / by << shift;
+                rest %= by;
+            }
+            remainders |= rest;
+        }
+    }
+    const int n_dropped = 63 - type->fraction;
+    const uint64_t half = (uint64_t)1 << (n_dropped - 1), dropped = quotient[0] & (2 * half - 1);
+    const uint64_t kept = quotient[0] >> n_dropped;
+    const bool up = dropped > half || (dropped == half && (quotient[1] | remainders | (kept & 1)));
+    *bits = kept + ((uint64_t)(exponent + 64 + n_dropped - type->lowest) << type->fraction) + up;
+    return true;
+}
+#endif
+
 /* The bits of the number of a type that is nearest to 0.d0 d1 .. times 10^point, ties to even. Starts from a close guess and moves
  * to a neighbour while an exact comparison with the midpoint between the two says that the neighbour is nearer. */
 static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, int n, int point)
@@ -3242,6 +3304,11 @@ static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, i
     if (n == 0 || point < -400) return 0;
     if (point > 400) return type->infinity;
     uint64_t head = 0;
+#ifndef TP__NO_SYSTEM
+    uint64_t whole = 0, bits_of_whole;
+    for (int i = 0; i < n && n <= 19; i++) whole = whole * 10 + (uint64_t)(digit[i] - '0');
+    if (n <= 19 && tp__nearest_small(type, whole, point - n, &bits_of_whole)) return bits_of_whole;
+#endif
     for (int i = 0; i < 19; i++) head = head * 10 + (uint64_t)(i < n ? digit[i] - '0' : 0);
     int twos, e = point - 19;
     double guess = frexp((double)head, &twos);
@@ -3665,6 +3732,31 @@ static void tp__no_control(char *text, bool keeps_lines)
     for (char *c = text; c && *c; c++)
         if (*c == '\n') *c = keeps_lines ? '\n' : ' ';
         else if (((unsigned char)*c < 32 && *c != '\t') || *c == 127) *c = '?';
+}
+
+/* The number of bytes of the character at p; 1 if it is not UTF-8. */
+TP__UNUSED static size_t tp__utf8_length(const char *p, const char *end)
+{
+    const unsigned char c = (unsigned char)*p;
+    const size_t n = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 1;
+    if ((size_t)(end - p) < n) return 1;
+    /* the first bytes that have a narrower second one: longer than needed, surrogates, beyond U+10FFFF */
+    const unsigned char second = n > 1 ? (unsigned char)p[1] : 0;
+    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
+        (c == 0xf4 && second > 0x8f))
+        return 1;
+    for (size_t i = 1; i < n; i++)
+        if (((unsigned char)p[i] & 0xc0) != 0x80) return 1;
+    return n;
+}
+
+/* Replaces the bytes of a text that are not UTF-8, which make a JSON or event file unreadable for other programs. */
+TP__UNUSED static void tp__mend_utf8(char *text, size_t n)
+{
+    for (size_t i = 0, length; i < n; i += length) {
+        length = tp__utf8_length(text + i, text + n);
+        if (length == 1 && (unsigned char)text[i] >= 128) text[i] = '?';
+    }
 }
 
 TP_DEF tp_status(tp_fail)(tp_status status, const char *fmt, ...)
@@ -5085,17 +5177,16 @@ TP_DEF int64_t tp_shape_size(const tp_shape *s)
 
     if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) return INT64_MAX;
     bool empty = false;
-    for (int i = 0; i < s->ndim; i++) {
-        if (s->dim[i] < 0) return -1;
-        if (s->dim[i] == 0) empty = true;
-    }
-    if (empty) return 0;
     int64_t n = 1;
     for (int i = 0; i < s->ndim; i++) {
-        if (n > INT64_MAX / s->dim[i]) return INT64_MAX;
-        n *= s->dim[i];
+        const int64_t d = s->dim[i];
+        if (d < 0) return -1;
+        if (d == 0) empty = true;
+        else if (n <= INT32_MAX && d <= INT32_MAX)
+            n *= d; /* without a division, which takes longer than all the rest */
+        else n = n > INT64_MAX / d ? INT64_MAX : n * d;
     }
-    return n;
+    return empty ? 0 : n;
 }
 
 TP_DEF bool tp_shape_known(const tp_shape *s)
@@ -5387,9 +5478,21 @@ TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 {
     if (!tp__has_element(t, i, "tp_tensor_get")) return 0;
 
-    double x;
-    tp_convert(&x, TP_F64, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
-    return x;
+    tp__wide x = 0;
+    tp_convert(&x, TP__WIDE_DTYPE, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
+    return (double)x;
+}
+
+/* Reads the elements from `first` on, TP__BLOCK of them or those that are left, as tp_tensor_get does each. Returns their number. */
+TP__UNUSED static int tp__tensor_doubles(const tp_tensor *t, int64_t first, double x[TP__BLOCK])
+{
+    const int64_t left = tp_tensor_size(t) - first;
+    const int n = left < TP__BLOCK ? (int)left : TP__BLOCK;
+    if (tp__has_element(t, first + n - 1, "tp_tensor_get"))
+        tp_convert(x, TP_F64, (const char *)t->data + (size_t)first * tp_dtype_size(t->dtype), t->dtype, n);
+    else
+        for (int k = 0; k < n; k++) x[k] = 0;
+    return n;
 }
 
 TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value)
@@ -6256,6 +6359,7 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
 
     tp_status st = TP_OK;
     if (n < 1) return tp_fail(TP_ERR_ARG, "%d CPU devices make no sense", n);
+    for (int i = 0; i < n; i++) out[i] = NULL;
     if (threads < 0)
         return tp_fail(TP_ERR_ARG, "%d threads for a CPU device: give at least 1, or 0 for one per processor", threads);
 #ifndef TP__NO_SYSTEM
@@ -6265,7 +6369,6 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
     bool amx;
     const struct tp__isa *chosen = tp__isa_choose(isa, &st, &amx);
     if (st != TP_OK) return st;
-    for (int i = 0; i < n; i++) out[i] = NULL;
     for (int i = 0; i < n; i++) {
         out[i] = tp__cpu_device_make(i, i ? out[0] : NULL, threads, chosen);
         if (out[i]) {

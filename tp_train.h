@@ -52,7 +52,7 @@
  *     Four calls, each once for a trainer:
  *
  *         tp_trainer_setup_graph       input, towers, train_op
- *         tp_trainer_setup_callbacks   [input's] [trainer's] MaintainStepCounter [yours] [extra] [monitors]
+ *         tp_trainer_setup_callbacks   [input's] [trainer's] MaintainStepCounter StopOnNaN [yours] [extra] [monitors]
  *         tp_trainer_initialize        the session, then session_init; the graph is closed
  *         tp_trainer_main_loop         epochs and steps; see tp_callbacks.h for what is called when
  *
@@ -148,13 +148,17 @@
  *            written. A second Ctrl-C ends the program at once. tp_interrupt does the same for other signals, such as SIGTERM. A
  *            run_step of several runs may wait for data between two of them: a training cannot be resumed there, so nothing is saved,
  *            and a warning says which steps are lost. A program that was started with Ctrl-C ignored (SIGINT: `trap '' INT`, or a
- *            script's `train &`) trains on.
+ *            script's `train &`) trains on. In a job of several ranks it does not matter which of them are interrupted: the chief
+ *            saves the model and ends with TP_INTR, then the others end with TP_ERR_IO (or as after training, if this was the
+ *            last epoch). Nothing is saved if another rank than the chief is interrupted and has to wait for its data before
+ *            the chief has ended.
  * DATA END   a training whose input ends (TP_END) within an epoch is saved as after Ctrl-C, but as "model-<step>.npz"; a resume goes on
  *            after that step if there are more data. A training of several processes only warns of the steps that are lost, and so
  *            does one that ends between two runs of a run_step, or that tp_stop ends within an epoch.
  * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C or tp_interrupt; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
- *            in each case. TP_ERR_IO: training was completed, but the last checkpoint, a best model or
+ *            in each case, unless the training ended before its loop: in setup_graph, setup_callbacks or
+ *            initialize. TP_ERR_IO: training was completed, but the last checkpoint, a best model or
  *            stats.json could not be written; the log has one line for each, with the reason.
  */
 #ifndef TP_TRAIN_H
@@ -251,6 +255,7 @@ struct tp_trainer {
     const char *finishing_; /* what Ctrl-C has to wait for, as a text for the log; NULL: nothing */
     bool told_;             /* the message about Ctrl-C was logged */
     bool partly_;           /* the loop ended between two runs of one run_step */
+    bool begins_anew_;      /* auto-resume has found no checkpoint: session_init's is of another training */
     int64_t begun_at_;      /* global_step when the loop began */
 };
 
@@ -260,7 +265,8 @@ TP_DEF tp_trainer *tp_simple_trainer(void);
 TP_DEF tp_trainer *tp_noop_trainer(void);
 /* Makes a SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
-/* Sets the seed of all random ops of the trainer's graph, 0 = 42, (uint64_t)TP_NONE for 0. Call it before anything is built. */
+/* Sets the seed of all random ops of the trainer's graph, 0 = 42, (uint64_t)TP_NONE for 0. Call it before anything is built and
+ * before a tower function is set: it makes a new graph, so t->graph changes, and the graph that was there is freed. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
 /* Frees the trainer and everything that it took over; NULL is allowed. A trainer in a training is not freed: an error is logged. A
  * reused session, and predictors on the trainer's graph and session, may be freed before or after the trainer. */
@@ -341,7 +347,6 @@ typedef struct tp_train_desc {
 TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d);
 TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
 
-/* Return the rank of this process, the number of processes, and the rank on this machine: 0, 1, 0 without MPI. */
 /* The same as Ctrl-C: each training of this process that runs finishes its step, saves the model and ends with TP_INTR (CTRL-C, above).
  * Returns false, and does nothing, if no training runs. Signal handlers and all threads may call it; with TP_NO_SIGNALS it works too.
  * A Ctrl-C that comes later ends the program at once. systemd, Slurm and Kubernetes end a program by SIGTERM:
@@ -349,6 +354,7 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
  *     signal(SIGTERM, on_sigterm); */
 TP_DEF bool tp_interrupt(void);
 
+/* Return the rank of this process, the number of processes, and the rank on this machine: 0, 1, 0 without MPI. */
 TP_DEF int tp_rank(void);
 TP_DEF int tp_size(void);
 TP_DEF int tp_local_rank(void);
@@ -361,7 +367,8 @@ TP_DEF int tp_local_rank(void);
  *
  * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... If the session's config names no
  * devices, the session of any trainer gets as many CPU devices as its graph uses. Values on the host (ps_device TP_ON_CPU, mode
- * TP_ALL_REDUCE_CPU) are on the device with the next number, a CPU device, which is added to the session if it is missing.
+ * TP_ALL_REDUCE_CPU) are on the device with the next number. If a device of the config that is no CPU has that number, they are on
+ * the first CPU device behind those of the config. It is added to the session if it is missing.
  *
  * Only the first tower's summaries and moving averages of batch norm are used. Checkpoints hold each variable once, under the
  * name that it has without towers, and load into any number of devices. A training that is resumed with the same number of devices
@@ -486,12 +493,13 @@ typedef struct tp_horovod_trainer_desc {
      * model draws random numbers (dropout). Each rank gathers all of them, which takes more memory and time. false: MPI chooses the
      * order */
     bool deterministic;
-    int64_t bucket_bytes; /* bytes of gradients per bucket; default a quarter of them, at least 1 MiB, at most 16 MiB */
+    /* bytes of gradients per bucket, at most INT_MAX; default a quarter of them, at least 1 MiB, at most 16 MiB */
+    int64_t bucket_bytes;
     /* whether all towers or ranks get the first one's variables at the end and at the start of each epoch; default TP_YES. TP_NO: what a
      * callback sets of the first one during the training stays there */
     tp_tri broadcast_every_epoch;
     /* seconds without a heartbeat after which a rank counts as failed, and seconds that the ranks have to end their programs after a
-     * failure before the job is aborted; default 5 */
+     * failure before the job is aborted; at least 2, default 5 */
     double patience;
 } tp_horovod_trainer_desc;
 TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
@@ -516,7 +524,8 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
  *     DistributedTrainerReplicated         the order of the workers: deterministic, the same bits each time. An optimizer without
  *                                          state that belongs to no variable (SGD, Momentum) gives the same bits as an
  *                                          AsyncMultiGPUTrainer with the same number of devices and scale_gradient TP_NO
- *     DistributedTrainerParameterServer    as they arrive: different bits each time. With .deterministic: the order of the workers
+ *     DistributedTrainerParameterServer    the chief's first, the others as they arrive: different bits each time. With
+ *                                          .deterministic: the order of the workers
  *
  * Variables are assigned to servers in order: each goes to the server with the fewest bytes so far. The server also stores the
  * variable's slots (momentum). The chief fetches the slots when a checkpoint is made, so that a checkpoint holds each variable once
@@ -545,7 +554,7 @@ typedef struct tp_distributed_trainer_replicated_desc {
     int n_devices;             /* number of towers per worker; default 1 */
     const int *devices;        /* numbers of the devices, copied; NULL: 0, 1, .. */
     const tp_cluster *cluster; /* the jobs of the ranks; NULL: the last rank is the server, the others train */
-    double patience;           /* seconds without a heartbeat until a rank counts as failed; default 5 */
+    double patience;           /* seconds without a heartbeat until a rank counts as failed; at least 2, default 5 */
 } tp_distributed_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d);
 
@@ -559,7 +568,7 @@ typedef struct tp_distributed_trainer_parameter_server_desc {
         caching_device; /* device of the worker's copy: TP_ON_CPU, or TP_ON_GPU: spread over the towers' devices, except
                                   * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
     bool deterministic; /* true: updates are made in the order of the workers; false: as gradients arrive */
-    double patience;    /* seconds without a heartbeat until a rank counts as failed; default 5 */
+    double patience;    /* seconds without a heartbeat until a rank counts as failed; at least 2, default 5 */
 } tp_distributed_trainer_parameter_server_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed_trainer_parameter_server_desc *d);
 
@@ -591,14 +600,17 @@ typedef struct tp_train_config {
     int n_monitors;                            /* TP_NONE: no monitors, not even the default ones */
     const tp_session_creator *session_creator; /* makes the session; NULL: it is made from session_config */
     const tp_session_config *session_config;   /* NULL: the default configuration */
+    /* loads the variables. A checkpoint that was made within the epoch starting_epoch also gives the position in it, so that
+     * training continues there; but with auto_resume and no checkpoint in the folder epoch 1 begins anew. To load the
+     * weights alone: .weights_only of tp_saver_restore_ex */
     tp_session_init *session_init;
     int64_t starting_epoch; /* number of the first epoch; default 1; write TP_NONE for 0 */
     /* number of steps in an epoch; default: the size of the data; TP_NO_STEPS, and 0 by name: epochs without steps */
     int64_t steps_per_epoch;
     int64_t max_epoch;  /* number of the last epoch; default 99999; TP_NONE: no epoch at all */
     tp_tri auto_resume; /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
-    /* TP_NO: session_init and starting_epoch take precedence. Give both then, or neither: one alone is an error if the folder has a
-     * checkpoint. Default TP_YES */
+    /* TP_NO: session_init (or checkpoint) and starting_epoch take precedence. Give both then, or neither: session_init alone is an
+     * error if stats.json in the folder has an epoch, starting_epoch alone is one if the folder has a checkpoint. Default TP_YES */
     tp_tri always_resume;
     uint64_t seed; /* seed of the graph; default 42; write (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training continues when the cost is NaN or -inf. Default TP_YES: it ends with TP_ERR_NUMERIC after that
@@ -632,12 +644,12 @@ typedef struct tp_train_config {
     .list_ = std::initializer_list<type_>{__VA_ARGS__}.begin(), .n_ = (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #endif
 
-/* Sets session_init to the latest checkpoint in the logger's directory, and starting_epoch to the epoch after the last complete
- * one in that checkpoint. If the latest checkpoint is damaged or missing, the newest older one that can be read is used, with a
- * warning, because a job may run unattended. (tp_saver_restore and tp_smart_init, which get a file name, fail instead, with a
- * sentence that names the older one.) Checkpoints of other programs do not contain their epoch: then the last epoch in stats.json
- * is used; such a checkpoint without stats.json is an error. Without a checkpoint training starts from
- * the beginning. [train: AutoResumeTrainConfig] */
+/* Sets session_init to the latest checkpoint in the logger's directory, checkpoint to NULL, and starting_epoch to the epoch
+ * after the last complete one in that checkpoint (TP_NONE for epoch 0). If the latest checkpoint is damaged or missing, the newest
+ * older one that can be read is used, with a warning, because a job may run unattended. (tp_saver_restore and tp_smart_init,
+ * which get a file name, fail instead, with a sentence that names the older one.) Checkpoints of other programs do not contain
+ * their epoch: then the last epoch in stats.json is used; such a checkpoint without stats.json is an error. Without a checkpoint
+ * training starts from the beginning. [train: AutoResumeTrainConfig] */
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
 /* Makes the input source of a trainer: FeedInput for a SimpleTrainer, else QueueInput. Takes over df. For a trainer
  * with n_devices > 1, tp_launch_train_with_config then wraps the input with tp_input_default_prefetch. [train:
@@ -727,6 +739,9 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st);
 static int64_t tp__saved_ranks(const tp_trainer *t, const tp_dict *d);
 static bool tp__ranks_awaited(const tp_trainer *t);
 static void tp__ranks_free(tp_trainer *t);
+static bool tp__has_other_ranks(const tp_trainer *t);
+static bool tp__ranks_interrupted(tp_trainer *t, bool interrupted);
+static tp_status tp__ranks_step(tp_trainer *t);
 static bool tp__job_reports_error(const tp_trainer *t);
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st);
 static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt);
@@ -739,9 +754,8 @@ static tp_status tp__trainer_poll(tp_train_state *train)
 {
     tp_trainer *const t = train->trainer;
     const tp_status st = tp__ranks_poll(t);
-    if (!tp__os_interrupted()) return st;
-    /* in training with several ranks, end at once: the ranks would not all stop at the same step */
-    if (!t->finishing_ || t->ranks_) return TP_INTR;
+    if (!tp__ranks_interrupted(t, tp__os_interrupted())) return st;
+    if (!t->finishing_) return TP_INTR;
     if (!t->told_)
         tp_log(TP_LOG_INFO,
                "Ctrl-C or tp_interrupt: %s, then the model is saved and training ends. Another Ctrl-C stops at once.",
@@ -1280,10 +1294,20 @@ static void tp__multi_towers(tp__multi *b)
     tp_device_leave(g);
 }
 
+/* Where the config names more devices than the towers use, the one with the number of the host may be a GPU. */
+static void tp__choose_host(const tp_trainer *t)
+{
+    const tp_session_config *c = &t->creator.config;
+    tp__multi *b = t->multi_;
+    if (b->host < 0 || t->creator.borrowed || !c->devices || b->host >= c->n_devices) return;
+    if (c->devices[b->host] && !c->devices[b->host]->host) b->host = c->n_devices;
+}
+
 static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
 {
     tp__multi *b = t->multi_;
     t->has_own_towers_ = true;
+    tp__choose_host(t);
     if (t->n_devices > 1 && !t->input_->feedfree)
         return tp_fail(TP_ERR_ARG,
                        "%s: '%s' feeds one tower, there are %d: give a QueueInput, or the dataflow itself as .dataflow",
@@ -1316,7 +1340,7 @@ static tp_status tp__session_for_towers(tp_trainer *t)
     const int given = c->devices && c->n_devices > 0 ? c->n_devices : 0;
     int n_device = given + c->n_cpu_devices;
     if (!given && n_device < used) n_device = c->n_cpu_devices = used;
-    if (host && n_device == towers) n_device = given + ++c->n_cpu_devices;
+    if (host && n_device == b->host) n_device = given + ++c->n_cpu_devices;
     if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
     if (!b || n_device >= all) return TP_OK;
     return tp_fail(TP_ERR_ARG, "%s has a tower on device %d, but the session's config has %d device%s, numbered from 0",
@@ -1508,7 +1532,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
 
     tp_graph_config c;
     memset(&c, 0, sizeof c);
-    if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
+    if (t->graph_ready_ || t->callbacks_ready_ || t->state.tower_func || tp_graph_n_operations(t->graph) > 0)
         return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
     /* a constructor has failed: return its error */
     if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph);
@@ -1833,10 +1857,10 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     int n = 0;
     if (!accepted && st == TP_OK) st = TP_ERR_NOMEM;
     for (int i = 0; i < n_monitors; i++) {
-        bool has_null = false;
-        if (st == TP_OK) st = tp_trainer_register_callback_ex(t, monitors[i] ? &monitors[i]->cb : NULL, &has_null);
+        bool is_registered = false;
+        if (st == TP_OK) st = tp_trainer_register_callback_ex(t, monitors[i] ? &monitors[i]->cb : NULL, &is_registered);
         else tp__drop_listed((void *const *)(const void *)monitors, i);
-        if (!has_null) continue;
+        if (!is_registered) continue;
         accepted[n++] = monitors[i];
         monitors[i]->cb.train = &t->state; /* before setup_graph, so that callbacks may report to the monitors there */
     }
@@ -1997,7 +2021,7 @@ static tp_status tp__check_saved_ranks(tp_trainer *t)
 }
 
 /* State other than variables is used only when a training continues. A training that starts at epoch 1 with another
- * run's checkpoint uses only its variables. */
+ * run's checkpoint uses only its variables. One that was made within epoch 1 is known to be another run's only by auto-resume. */
 static tp_status tp__resume_state(tp_trainer *t)
 {
     tp_train_state *s = &t->state;
@@ -2009,6 +2033,11 @@ static tp_status tp__resume_state(tp_trainer *t)
                "the position in the data "
                "is not. global_step begins at %lld.",
                (long long)epoch[0], (long long)s->starting_epoch, (long long)s->global_step);
+    } else if (has_epoch && s->starting_epoch <= 1 && t->begins_anew_) {
+        tp_log(TP_LOG_INFO,
+               "The checkpoint was made within epoch %lld of another training, since this one's folder had none: its "
+               "variables are used, the position in the data is not. global_step begins at %lld.",
+               (long long)epoch[0] + 1, (long long)s->global_step);
     } else {
         const tp_status st = tp_train_state_load(s);
         if (st != TP_OK) return st;
@@ -2083,7 +2112,7 @@ static tp_status tp__save_within_epoch(tp_train_state *s, tp_status why)
 /* Whether a run_step of the program's own runs, which may call tp_hooked_run several times. */
 static bool tp__own_run_step(const tp_trainer *t)
 {
-    return t->run_step != tp__step_train_op && t->run_step != tp__step_hooks_only && !t->ranks_;
+    return t->run_step != tp__step_train_op && t->run_step != tp__step_hooks_only && t->run_step != tp__ranks_step;
 }
 
 /* Runs one step, including its callbacks. */
@@ -2098,8 +2127,8 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     st = tp__call_run_step(t);
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     t->partly_ = st != TP_OK && s->global_step != before && tp__own_run_step(t);
-    /* the ranks do not all end at the same step, so they cannot write a checkpoint here */
-    const bool data_ended = st == TP_END && s->global_step == before && !t->ranks_;
+    /* several ranks do not all end at the same step, and the others may have more data: no checkpoint is written here */
+    const bool data_ended = st == TP_END && s->global_step == before && !tp__has_other_ranks(t);
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
     if (data_ended) return tp__save_within_epoch(s, TP_END);
@@ -2359,7 +2388,7 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     int64_t steps = 0;
     tp_session_init *init = d->session_init;
     tp_status st = tp__train_steps(t, d, &steps);
-    if (d->stop_on_nan) t->stop_on_nan = d->stop_on_nan;
+    if (st == TP_OK && d->stop_on_nan) t->stop_on_nan = d->stop_on_nan;
     if (st == TP_OK) st = tp_trainer_setup_callbacks(t, callbacks, n_callbacks, monitors, n_monitors);
     else tp__free_lists(callbacks, n_callbacks, monitors, n_monitors);
     if (st == TP_OK) {
@@ -2439,6 +2468,7 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 
 /* ==== >>ranks ========================================================================================= */
 
+#define TP__LEAST_PATIENCE 2 /* seconds: four heartbeats */
 /* Options and state of a trainer that trains in several ranks. */
 typedef struct tp__rank_state {
     bool average, deterministic, broadcast;
@@ -2452,8 +2482,10 @@ typedef struct tp__rank_state {
     int n_variable;      /* number of the graph's variables after the towers were built; equal on all ranks */
     tp_device *summing;  /* the device whose library sums the buckets; NULL: buckets are summed through the host */
     int64_t saved_ranks; /* number of ranks that made the checkpoint */
-    int training;        /* serial number of the trainer in this process: messages with another number are outdated */
+    double patience;     /* the option: 5 if it was 0 */
+    int training;        /* serial number of the trainer in this process; equal on all ranks */
     bool left_training;  /* the other ranks were notified that this training has ended */
+    bool asked_chief;    /* this rank was interrupted and has told the chief */
     /* the following fields are for parameter servers */
     int n_ps, n_worker, task;         /* number of servers; 0: there are none */
     int *server_ranks, *worker_ranks; /* ranks of the servers, and of the workers */
@@ -2478,9 +2510,10 @@ TP_DEF int tp_rank(void) { return 0; }
 TP_DEF int tp_size(void) { return 1; }
 TP_DEF int tp_local_rank(void) { return 0; }
 static tp_status tp__job_begin(double patience) { return (void)patience, TP_OK; }
-static int tp__job_training(void) { return 0; }
-static void tp__job_set_served(bool served) { (void)served; }
+static int tp__job_number(void) { return 0; }
 static bool tp__job_reports_error(const tp_trainer *t) { return (void)t, false; }
+static bool tp__has_other_ranks(const tp_trainer *t) { return (void)t, false; }
+static bool tp__ranks_interrupted(tp_trainer *t, bool interrupted) { return (void)t, interrupted; }
 static tp_status tp__ranks_poll(tp_trainer *t) { return (void)t, TP_OK; }
 static tp_status tp__ranks_session(tp_trainer *t) { return (void)t, TP_OK; }
 static tp_status tp__ranks_initialize(tp_trainer *t) { return (void)t, TP_OK; }
@@ -2507,25 +2540,32 @@ static tp_status tp__ranks_collect(tp_trainer *t) { return (void)t, TP_OK; }
 
 /* -- the job: the state of the other processes */
 
-enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT };
+enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT, TP__LETTER_INTERRUPTED };
 /* A control message between ranks. */
 typedef struct tp__control_message {
     int32_t kind, rank; /* rank of the sender, or (LOST) of the lost rank */
-    /* for LEFT: number of the training that was left; ok 1: it was stopped as a success, 2: it was completed */
+    /* for LEFT and INTERRUPTED: number of the training; ok 1: it was stopped as a success, 2: it was completed */
     int32_t training, ok;
     char text[496]; /* why the sender ended, as a sentence */
 } tp__control_message;
 #define TP__MESSAGE_HEAD 16
 #define TP__LINE         64 /* messages of parameter servers are padded to multiples of this many bytes */
 
+/* How a peer left a training. */
+typedef struct tp__left {
+    int training; /* number of that training */
+    int ok;       /* see tp__control_message; 3: the peer's program has ended */
+    double at;
+    char reason[496];
+} tp__left;
 typedef struct tp__peer {
-    double last_heard, left_at;
-    int left_training; /* number of the training that this peer has left */
-    int ok;            /* how the peer left it: see tp__control_message; 3: the peer's program has ended */
+    double last_heard;
+    tp__left left
+        [4]; /* the trainings that this peer has left last; a ring, because this rank may still be in an earlier one */
+    int n_left;        /* number of trainings that it has left */
     bool finished;     /* the peer is at the end of its program */
     bool lost;         /* the chief has had no heartbeat of the peer */
     MPI_Request alive; /* time when the last heartbeat was sent to this peer */
-    char reason[496];
 } tp__peer;
 
 /* Mutable state that outlives the trainers, because MPI belongs to the whole process. All MPI calls are made with the
@@ -2534,7 +2574,10 @@ typedef struct tp__job_state {
     bool begun, started_here, failed, stop, chief_lost, served, /* parameter servers take part in this training */
         ends,                                                   /* this rank is at the end of its program */
         unfinished; /* this rank has stopped waiting for a collective operation of `data` or `means` */
-    int rank, size, local_rank, local_size, training, in_flight;
+    int rank, size, local_rank, local_size, in_flight;
+    int n_trainer, training,
+        n_training;  /* number of trainers made; of the trainer that trains; how many have trained */
+    int interrupted; /* number of the training in which another rank was interrupted */
     int64_t pid;
     MPI_Comm data, control, means; /* means: for layers; MPI_COMM_NULL in a training without such layers */
     MPI_Datatype half, line;       /* MPI types of 2 bytes and of TP__LINE bytes */
@@ -2583,6 +2626,14 @@ static void tp__job_send_to_all(const tp__control_message *l)
     }
 }
 
+/* How the peer left the training of this number; NULL: it has not, as far as is known here. */
+static const tp__left *tp__peer_left(const tp__peer *p, int training)
+{
+    for (int i = 0; i < p->n_left && i < TP_COUNT(p->left); i++)
+        if (p->left[i].training == training) return &p->left[i];
+    return NULL;
+}
+
 static void tp__job_read(const tp__control_message *l)
 {
     tp__job_state *j = &tp__job;
@@ -2596,11 +2647,14 @@ static void tp__job_read(const tp__control_message *l)
         /* the sender's training failed, with this reason */
         if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
     }
-    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left_training == l->training)) return;
-    p->left_training = l->training;
-    p->ok = l->kind == TP__LETTER_EXIT ? 3 : l->ok;
-    p->left_at = tp_time();
-    snprintf(p->reason, sizeof p->reason, "%.*s", (int)sizeof l->text, l->text);
+    if (l->kind == TP__LETTER_INTERRUPTED) j->interrupted = l->training;
+    if (l->kind != TP__LETTER_LEFT && l->kind != TP__LETTER_EXIT) return;
+    if (l->kind == TP__LETTER_EXIT && tp__peer_left(p, l->training)) return;
+    tp__left *const left = &p->left[p->n_left++ % TP_COUNT(p->left)];
+    left->training = l->training;
+    left->ok = l->kind == TP__LETTER_EXIT ? 3 : l->ok;
+    left->at = tp_time();
+    snprintf(left->reason, sizeof left->reason, "%.*s", (int)sizeof l->text, l->text);
 }
 
 /* Finds ranks without a recent heartbeat. The chief checks all ranks and notifies them; the other ranks check the chief. */
@@ -2633,18 +2687,23 @@ static void tp__job_look_for_left(double now)
     if (j->ends) return; /* at the end of the program others may take longer: this rank waits for them */
     for (int r = 0; r < j->size && j->wait_start > 0 && !j->failed && !j->completed; r++) {
         const tp__peer *p = &j->peer[r];
-        if (r == j->rank || (p->left_training != j->training && !p->finished)) continue;
-        if (r != 0 && p->ok == 2 && j->served) continue; /* servers also wait for the chief to end */
-        if (now - p->left_at < 1 || now - j->wait_start < 1)
+        const tp__left *left = tp__peer_left(p, j->training);
+        if (r == j->rank || (!left && !p->finished)) continue;
+        const char *reason = left ? left->reason : "its program has ended";
+        const int ok = left ? left->ok : 3;
+        if (!left)
+            left = &p->left[(p->n_left - 1) % TP_COUNT(p->left)]; /* an earlier training, or the message of its end */
+        if (r != 0 && ok == 2 && j->served) continue;             /* servers also wait for the chief to end */
+        if (now - left->at < 1 || now - j->wait_start < 1)
             continue; /* a message of that rank may still be in transit */
-        if (r == 0 && p->ok && p->ok != 3) {
-            snprintf(j->reason, sizeof j->reason, "%s", p->reason);
+        if (r == 0 && ok && ok != 3) {
+            snprintf(j->reason, sizeof j->reason, "%s", reason);
             j->completed = true;
-        } else if (p->ok) {
-            tp__job_fail("rank %d of %d has left the training before the others%s%s", r, j->size,
-                         *p->reason ? ": " : "", p->reason);
+        } else if (ok) {
+            tp__job_fail("rank %d of %d has left the training before the others%s%s", r, j->size, *reason ? ": " : "",
+                         reason);
         } else {
-            tp__job_fail("rank %d of %d has failed: %s", r, j->size, p->reason);
+            tp__job_fail("rank %d of %d has failed: %s", r, j->size, reason);
         }
     }
 }
@@ -2832,7 +2891,6 @@ static tp_status tp__job_connect(tp__job_state *j, int level)
     for (int r = 0; r < j->size; r++) {
         j->peer[r].last_heard = j->last_poll;
         j->peer[r].alive = MPI_REQUEST_NULL;
-        j->peer[r].left_training = -1;
     }
     j->alive.kind = TP__LETTER_ALIVE;
     j->alive.rank = j->rank;
@@ -2852,7 +2910,7 @@ static tp_status tp__job_begin(double patience)
 {
     tp__job_state *j = &tp__job;
     int is = 0, old_state = 0, level = 0, rc = MPI_SUCCESS;
-    if (patience > 0) j->patience = patience;
+    if (patience > 0 && j->training == 0) j->patience = patience; /* later each training sets its own: tp__job_enter */
     if (j->begun) return TP_OK;
     MPI_Initialized(&is);
     MPI_Finalized(&old_state);
@@ -2954,21 +3012,21 @@ static void tp__job_exit(void)
 TP_DEF int tp_rank(void) { return tp__job_begin(0) == TP_OK ? tp__job.rank : 0; }
 TP_DEF int tp_size(void) { return tp__job_begin(0) == TP_OK ? tp__job.size : 1; }
 TP_DEF int tp_local_rank(void) { return tp__job_begin(0) == TP_OK ? tp__job.local_rank : 0; }
-static int tp__job_training(void)
+/* The number of a new trainer. All ranks make their trainers in the same order. */
+static int tp__job_number(void) { return ++tp__job.n_trainer; }
+
+/* From now on the job is in the training of t: several trainers may be made before the first of them trains. */
+static void tp__job_enter(const tp_trainer *t)
 {
     tp__job_state *j = &tp__job;
     if (j->lock) tp_mutex_lock(j->lock);
-    j->training++;
-    j->completed = j->served = false;
+    if (j->training != t->ranks_->training) {
+        j->training = t->ranks_->training;
+        j->completed = false;
+        j->served = t->ranks_->n_ps > 0;
+        j->patience = t->ranks_->patience;
+    }
     if (j->lock) tp_mutex_unlock(j->lock);
-    return j->training;
-}
-
-static void tp__job_set_served(bool served)
-{
-    if (tp__job.lock) tp_mutex_lock(tp__job.lock);
-    tp__job.served = served;
-    if (tp__job.lock) tp_mutex_unlock(tp__job.lock);
 }
 
 /* -- collectives of the host; the ranks call them in the same order */
@@ -3056,16 +3114,16 @@ static tp_status tp__job_new_communicator(MPI_Comm *made)
     return TP_OK;
 }
 
-/* Gives the second and each later training communicators of its own: when the chief stopped the training before, the other ranks had
- * started a collective operation that the chief never joins, and the next one of the chief would meet that. The old communicators are
- * freed if no rank has such an operation; else they stay until MPI ends. */
-static tp_status tp__job_renew(int training)
+/* Gives the second and each later training of the job communicators of its own: when the chief stopped the training before, the
+ * other ranks had started a collective operation that the chief never joins, and the next one of the chief would meet that. The
+ * old communicators are freed if no rank has such an operation; else they stay until MPI ends. */
+static tp_status tp__job_renew(void)
 {
     tp__job_state *j = &tp__job;
     MPI_Comm data = j->data, means = j->means;
     bool is_free;
     int rc;
-    if (training < 2) return TP_OK;
+    if (j->n_training++ == 0) return TP_OK;
     tp_status st = tp__job_new_communicator(&j->data);
     if (st != TP_OK) return st;
     tp_mutex_lock(j->lock);
@@ -3328,7 +3386,7 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *messag
     const float scale32 = a->mean && !a->half ? 1.0f / (float)a->ranks : 1.0f;
     int64_t from = 0;
     tp_status st = TP_OK;
-    char *floats = a->half && !d->host && message ? b->host_buffer + tp_shape_size(&k->in[0].shape) : NULL;
+    char *floats = a->half && !d->host ? b->host_buffer + tp_shape_size(&k->in[0].shape) : NULL;
     if (arrived && a->deterministic && !a->half) tp__bucket_add(message, elements, a->ranks, dtype);
     for (int i = 0; i < k->n_out && st == TP_OK; i++) {
         const int64_t n = tp_shape_size(&k->var[i].shape);
@@ -3338,15 +3396,15 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *messag
             from += tp__bucket_part(&k->var[i]);
             continue;
         }
-        if (d->host && message) at = (char *)k->out[i].data; /* scaled and copied in one pass */
+        if (d->host) at = (char *)k->out[i].data; /* scaled and copied in one pass */
         if (a->half && arrived)
             tp__bucket_halves(message, elements, a->deterministic ? a->ranks : 1, from, n, (float *)(void *)at);
-        else if (!arrived && at) memset(at, 0, (size_t)n * size);
+        else if (!arrived) memset(at, 0, (size_t)n * size);
         else if (dtype == TP_F64)
             for (int64_t j = 0; j < n; j++) ((double *)(void *)at)[j] = ((const double *)(const void *)sum)[j] * scale;
         else
             for (int64_t j = 0; j < n; j++) ((float *)(void *)at)[j] = ((const float *)(const void *)sum)[j] * scale32;
-        if (at && at != k->out[i].data) st = d->upload(d, k->out[i].data, at, (size_t)n * size);
+        if (at != k->out[i].data) st = d->upload(d, k->out[i].data, at, (size_t)n * size);
         if (st == TP_OK && floats) st = d->wait(d); /* the next gradient uses the same buffer */
         from += tp__bucket_part(&k->var[i]);
     }
@@ -3368,7 +3426,9 @@ static void tp__bucket_receive(const tp_call *k)
     tp__job.unfinished |= b->in_flight && st != TP_OK;
     if (st == TP_OK) b->in_flight = false;
     tp_mutex_unlock(tp__job.lock);
-    const tp_status done = tp__bucket_unpack(k, b, message, st == TP_OK && message);
+    /* without memory for the message the job has failed */
+    const tp_status done =
+        message ? tp__bucket_unpack(k, b, message, st == TP_OK) : tp__bucket_take_on_device(k, TP_ERR_NOMEM);
     if (st == TP_OK && done != TP_OK) {
         tp_mutex_lock(tp__job.lock);
         tp__job_fail("a bucket of gradients cannot be brought to the device: %s", tp_last_error());
@@ -3710,9 +3770,30 @@ static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
            n_bucket);
 }
 
+static bool tp__has_other_ranks(const tp_trainer *t) { return t->ranks_ && tp__job.begun && tp__job.size > 1; }
+/* Whether this rank ends its training because it is interrupted. Only the chief does: it finishes its step, for which it needs the
+ * others, and saves the model. Another rank asks the chief to end, and goes on until the chief has ended or its own data are late. */
+static bool tp__ranks_interrupted(tp_trainer *t, bool interrupted)
+{
+    tp__job_state *j = &tp__job;
+    tp__rank_state *r = t->ranks_;
+    tp__control_message l;
+    if (!tp__has_other_ranks(t)) return interrupted;
+    if (t->state.is_chief) return interrupted || j->interrupted == r->training;
+    if (!interrupted || r->asked_chief) return false;
+    r->asked_chief = true;
+    memset(&l, 0, sizeof l);
+    l.kind = TP__LETTER_INTERRUPTED;
+    l.rank = j->rank;
+    l.training = r->training;
+    tp_mutex_lock(j->lock);
+    tp__job_send_to_all(&l);
+    tp_mutex_unlock(j->lock);
+    return false;
+}
 static tp_status tp__ranks_poll(tp_trainer *t)
 {
-    return t->ranks_ && tp__job.begun && tp__job.size > 1 ? tp__job_status() : TP_OK;
+    return tp__has_other_ranks(t) && tp__job.training == t->ranks_->training ? tp__job_status() : TP_OK;
 }
 /* Whether the chief reports the error of the whole job, so that this rank need not. */
 static bool tp__job_reports_error(const tp_trainer *t)
@@ -3880,10 +3961,10 @@ static tp_status tp__broadcast_variables(tp_trainer *t)
     return st == TP_OK ? tp__job_barrier() : st;
 }
 
-/* The position at which a resumed training continues: numbers from the chief's checkpoint. -1: the checkpoint does not
- * have the number. */
+/* The position at which a resumed training continues: numbers from the chief's checkpoint, which of the keys below it has, and
+ * whether it is another training's. */
 typedef struct tp__position {
-    int64_t epoch[2], local_step, random_step, outside, consumed, ranks;
+    int64_t epoch[2], local_step, random_step, outside, consumed, ranks, has, begins_anew;
 } tp__position;
 static const struct {
     const char *key;
@@ -3902,16 +3983,19 @@ static tp_status tp__share_position(tp_trainer *t)
     tp_dict *d = tp_session_state(t->state.session);
     tp__position p;
     const int64_t size = tp__job.size;
-    memset(&p, -1, sizeof p);
+    memset(&p, 0, sizeof p);
     for (int i = 0; i < TP_COUNT(tp__position_keys); i++)
-        tp_state_get_i64(d, "tp:", tp__position_keys[i].key,
-                         (int64_t *)(void *)((char *)&p + tp__position_keys[i].offset), tp__position_keys[i].n);
+        if (tp_state_get_i64(d, "tp:", tp__position_keys[i].key,
+                             (int64_t *)(void *)((char *)&p + tp__position_keys[i].offset), tp__position_keys[i].n))
+            p.has |= (int64_t)1 << i;
+    p.begins_anew = t->begins_anew_;
     tp_status st = tp__job_broadcast(&p, sizeof p, 0);
     for (int i = 0; i < TP_COUNT(tp__position_keys) && st == TP_OK && tp__job.rank != 0; i++) {
         const int64_t *v = (const int64_t *)(const void *)((const char *)&p + tp__position_keys[i].offset);
-        if (*v >= 0) st = tp_state_put_i64(d, "tp:", tp__position_keys[i].key, v, tp__position_keys[i].n);
+        if (p.has >> i & 1) st = tp_state_put_i64(d, "tp:", tp__position_keys[i].key, v, tp__position_keys[i].n);
     }
-    t->ranks_->saved_ranks = p.ranks < 0 ? 1 : p.ranks;
+    t->ranks_->saved_ranks = p.ranks > 0 ? p.ranks : 1;
+    t->begins_anew_ = p.begins_anew != 0;
     return st == TP_OK ? tp_state_put_i64(d, "tp:", "ranks", &size, 1) : st;
 }
 
@@ -4315,8 +4399,7 @@ typedef struct tp__serving {
     bool *has_arrived, *is_applied; /* for each worker: its gradients have arrived; its gradients have been applied */
     int n_done;
     tp_feed *feed;
-    char rate_message[16]; /* the learning rate that the chief sent last */
-    bool has_rate;
+    char rate_message[16]; /* the learning rate that the chief sent with its gradients of this step */
     tp_tensor value;
 } tp__serving;
 
@@ -4444,12 +4527,13 @@ static tp_status tp__serving_handle(tp__serving *v, int w)
         const char *rate = v->in[0] + TP__LINE;
         for (int i = 0; i < v->share->n_var; i++) rate += tp__node_lines(v->share->grad[i]);
         memcpy(v->rate_message, rate, tp_dtype_size(v->share->lr->dtype));
-        v->has_rate = true;
     }
+    /* Before the chief has begun the step it may still collect the values of the step before, for a checkpoint. */
+    if (!v->has_arrived[0]) return TP_OK;
     tp_status st = TP_OK;
     for (int k = 0; k < r->n_worker && st == TP_OK; k++) {
         if (!v->has_arrived[k] && r->ordered) break;
-        if (!v->has_arrived[k] || v->is_applied[k] || (v->share->lr && !v->has_rate)) continue;
+        if (!v->has_arrived[k] || v->is_applied[k]) continue;
         st = tp__serving_apply(v, k);
         v->is_applied[k] = true;
         v->n_done++;
@@ -4471,6 +4555,7 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
         int w = 0;
         *st = tp__job_wait_any(v.got, r->n_worker, &w);
         if (*st == TP_OK) *st = tp__serving_handle(&v, w);
+        (void)tp__ranks_interrupted(t, tp__os_interrupted());
     }
     if (*st == TP_END) *st = TP_OK;
     tp__serving_close(&v);
@@ -4589,7 +4674,8 @@ static tp_status tp__ranks_join(tp_trainer *t)
 static tp_status tp__ranks_initialize(tp_trainer *t)
 {
     if (!t->ranks_ || tp__job.size == 1) return TP_OK;
-    tp_status st = tp__job_renew(t->ranks_->training);
+    tp__job_enter(t);
+    tp_status st = tp__job_renew();
     if (st == TP_OK && t->ranks_->n_ps) st = tp__shares_initialize(t);
     if (st == TP_OK) st = tp__compare_graphs(t);
     if (st == TP_OK && t->ranks_->n_mean) st = tp__job_new_communicator(&tp__job.means);
@@ -4602,6 +4688,7 @@ static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t
 {
     int64_t chief[3];
     if (!t->ranks_ || tp__job.size == 1) return TP_OK;
+    tp__job_enter(t);
     chief[0] = *starting_epoch;
     chief[1] = steps;
     chief[2] = max_epoch;
@@ -4729,11 +4816,19 @@ static void tp__ranks_begin(tp_trainer *t, tp_at at, double patience)
 {
     const char *name = NULL;
     const int launched = tp__launcher_size(&name);
-    const tp_status st = tp__job_begin(patience);
+    const bool enough = patience >= TP__LEAST_PATIENCE;
+    t->ranks_->patience = enough ? patience : 5;
+    const tp_status st = tp__job_begin(t->ranks_->patience);
     if (!(patience >= 0))
         tp_graph_fail(t->graph, &at, TP_ERR_ARG,
                       "%s: .patience is %g: it must be positive, in seconds, or 0 for the default", t->name, patience);
-    t->ranks_->training = tp__job_training();
+    else if (!enough && patience > 0)
+        tp_graph_fail(
+            t->graph, &at, TP_ERR_ARG,
+            "%s: .patience is %g: it must be at least %d seconds, or 0 for the default, because a rank sends a "
+            "heartbeat twice a second and may be late where processors are busy",
+            t->name, patience, TP__LEAST_PATIENCE);
+    t->ranks_->training = tp__job_number();
     t->state.is_chief = tp_rank() == 0;
     if (st != TP_OK) tp_graph_fail(t->graph, &at, st, "%s: %s", t->name, tp_last_error());
     else if (launched > 1 && tp_size() == 1)
@@ -4772,6 +4867,10 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
         tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG,
                       "%s: .bucket_bytes is %lld: it must be positive, or 0 for the default", t->name,
                       (long long)d->bucket_bytes);
+    if (d->bucket_bytes > INT_MAX)
+        tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG,
+                      "%s: .bucket_bytes is %lld: it must be at most %d, because MPI counts what it sends by an int",
+                      t->name, (long long)d->bucket_bytes, INT_MAX);
     return t;
 }
 
@@ -4938,7 +5037,6 @@ static tp_trainer *tp__served_new(const char *name, tp_at at, int n, const int *
     if (st != TP_OK) tp_graph_fail(t->graph, &at, st, "%s: %s", name, tp_last_error());
     r->ordered = true;
     t->multi_->served = true;
-    tp__job_set_served(r->n_ps > 0);
     t->build = tp__served_build;
     t->run_step = tp__ranks_step;
     return t;
@@ -4981,14 +5079,14 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
 
 /* ==== >>config ======================================================================================== */
 
-/* Returns the number of complete epochs in a checkpoint of this library; -1 if the checkpoint does not contain it. If
- * the checkpoint was made within an epoch, training continues within that epoch. */
-static int64_t tp__checkpoint_epoch(const tp_dict *d)
+/* Sets *epoch to the last complete epoch in a checkpoint of this library; -1: it was made within epoch 0. Returns false if the
+ * checkpoint does not contain it. If the checkpoint was made within an epoch, training continues within that epoch. */
+static bool tp__checkpoint_epoch(const tp_dict *d, int64_t *epoch)
 {
     int64_t saved[2];
-    const bool has_epoch =
-        tp_state_get_i64(d, "tp:", "epoch", saved, 2) && (saved[1] || tp__dict_get(d, "tp:local_step"));
-    return has_epoch ? saved[0] : -1;
+    if (!tp_state_get_i64(d, "tp:", "epoch", saved, 2) || !(saved[1] || tp__dict_get(d, "tp:local_step"))) return false;
+    *epoch = saved[0];
+    return true;
 }
 
 /* The global_step of a checkpoint; -1: it has none. */
@@ -5017,9 +5115,10 @@ static bool tp__take_interrupted(const char *dir, char *path, tp_dict *d)
     return taken;
 }
 
-/* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no
- * checkpoint; TP_ERR_FORMAT or TP_ERR_IO: there are, but none of them can be read. */
-static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
+/* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. *has_epoch: the checkpoint contains
+ * its last complete epoch, *epoch. TP_ERR_NAME: there is no checkpoint; TP_ERR_FORMAT or TP_ERR_IO: there are, but none of them
+ * can be read. */
+static tp_status tp__checkpoint_to_resume(const char *dir, char *path, bool *has_epoch, int64_t *epoch)
 {
     char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT], tried[TP__ERROR_TEXT];
     tp_dict d;
@@ -5064,44 +5163,47 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
                          dir, tried);
         }
     }
-    *epoch = st == TP_OK ? tp__checkpoint_epoch(&d) : -1;
+    *has_epoch = st == TP_OK && tp__checkpoint_epoch(&d, epoch);
     tp_dict_free(&d);
     return st;
 }
 
-TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
+/* *resumes: a checkpoint was found. */
+static tp_status tp__auto_resume(tp_train_config *c, bool *resumes)
 {
-    TP__REQUIRE(c, TP_ERR_ARG)
-
     const char *dir = tp_logger_dir();
     const bool always = c->always_resume != TP_NO;
     char latest[TP__PATH];
-    int64_t in_checkpoint = -1, in_json = -1;
+    int64_t epoch = -1;
+    bool has_epoch = false;
+    if (c->session_init && c->checkpoint)
+        return tp_fail(TP_ERR_ARG, "auto_resume: give .session_init or .checkpoint, not both");
     if (!dir)
         return tp_fail(TP_ERR_STATE, "auto_resume needs the logger's directory (tp_logger_set_dir(dir, 'k')): %s",
                        tp__logger_missing());
-    const bool look_init = always || !c->session_init, look_epoch = always || !c->starting_epoch;
-    tp_status st = look_init ? tp__checkpoint_to_resume(dir, latest, &in_checkpoint) : TP_ERR_NAME;
+    const bool has_init = c->session_init || c->checkpoint;
+    const bool look_init = always || !has_init, look_epoch = always || !c->starting_epoch;
+    tp_status st = look_init ? tp__checkpoint_to_resume(dir, latest, &has_epoch, &epoch) : TP_ERR_NAME;
     if (st != TP_OK && st != TP_ERR_NAME) return st;
     const bool found = st == TP_OK;
-    if (look_epoch && in_checkpoint < 0) {
-        st = tp_load_existing_epoch_number(dir, &in_json);
+    if (look_epoch && !has_epoch) {
+        st = tp_load_existing_epoch_number(dir, &epoch);
         if (st != TP_OK && st != TP_ERR_NAME) return st;
-        if (st == TP_ERR_NAME) in_json = -1;
+        has_epoch = st == TP_OK && epoch >= 0;
     }
-    const int64_t epoch = look_epoch ? (in_checkpoint >= 0 ? in_checkpoint : in_json) : -1;
-    if (look_init && !found && epoch >= 0 && !c->starting_epoch) {
+    has_epoch = has_epoch && look_epoch;
+    if (look_init && !found && has_epoch && !c->starting_epoch) {
         tp_log(TP_LOG_WARN,
                "There is no checkpoint in '%s', though stats.json ends with epoch %lld: training starts from the "
                "beginning.",
                dir, (long long)epoch);
         return TP_OK;
     }
-    if (found != (epoch >= 0))
+    if (found != has_epoch)
         return tp_fail(TP_ERR_STATE,
                        "Found SessionInit=%s, Found Last Epoch=%s: to resume from '%s', both a checkpoint "
                        "and stats.json are needed",
-                       found ? latest : "none", epoch >= 0 ? "yes" : "none", dir);
+                       found ? latest : "none", has_epoch ? "yes" : "none", dir);
     if (!found && tp__logger.dir_deleted)
         tp_log(TP_LOG_WARN,
                "auto_resume: there is nothing to resume, tp_logger_set_dir(.., 'd') has deleted the earlier run: "
@@ -5111,15 +5213,22 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
     tp_session_init *init = tp_saver_restore(latest);
     if (!init) return TP_ERR_NOMEM;
     ((tp__restore *)(void *)init)->resumes = true;
-    if (c->session_init)
-        tp_log(TP_LOG_INFO, "Found checkpoint at %s. session_init arguments will be overwritten.", latest);
+    if (has_init) tp_log(TP_LOG_INFO, "Found checkpoint at %s. session_init arguments will be overwritten.", latest);
     else tp_log(TP_LOG_INFO, "Will load checkpoint at %s.", latest);
     tp__drop_init(c->session_init);
     c->session_init = init;
-    c->starting_epoch = epoch + 1;
+    c->checkpoint = NULL;
+    c->starting_epoch = epoch < 0 ? TP_NONE : epoch + 1;
+    *resumes = true;
     tp_log(TP_LOG_INFO, "Found history of epoch %lld: training goes on with epoch %lld.", (long long)epoch,
            (long long)epoch + 1);
     return TP_OK;
+}
+TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
+{
+    bool resumes = false;
+    TP__REQUIRE(c, TP_ERR_ARG)
+    return tp__auto_resume(c, &resumes);
 }
 
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t)
@@ -5180,6 +5289,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     if (c->checkpoint && c->session_init)
         return tp_fail(TP_ERR_ARG, "%s: give .session_init or .checkpoint, not both", t->name);
     if (c->checkpoint && !(c->session_init = tp_smart_init(c->checkpoint, false))) return TP_ERR_NOMEM;
+    c->checkpoint = NULL;
     if (c->session_creator && c->session_config)
         return tp_fail(TP_ERR_ARG, "%s: give .session_creator or .session_config, not both", t->name);
     int64_t steps = c->steps_per_epoch;
@@ -5199,7 +5309,9 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     tp_status st = c->seed ? tp_trainer_set_seed(t, c->seed) : TP_OK;
     if (st == TP_OK && c->auto_resume == TP_YES && t->state.is_chief) {
         tp__warn_without_saver(c);
-        st = tp_auto_resume_train_config(c);
+        bool found = false;
+        st = tp__auto_resume(c, &found);
+        t->begins_anew_ = !found && c->always_resume != TP_NO;
     }
     if (st != TP_OK) return st;
     if (c->session_creator) t->creator = *c->session_creator;

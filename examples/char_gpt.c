@@ -166,7 +166,7 @@ int main(int argc, char **argv)
                            option_int("--steps n", &steps, 0),
                            option_int("--layers n", &o.layers, 1),
                            option_int("--sample n", &sample, 0),
-                           option_float("--temperature t", &o.temperature, 0),
+                           option_float("--temperature t", &o.temperature, 1e-3),
                            option_int("--threads n", &session.threads, 0),
                            option_flag("--resume", &resume)};
     read_options(argc, argv, list, TP_COUNT(list));

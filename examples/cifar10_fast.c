@@ -12,7 +12,7 @@
  * repeated; a learning rate that changes after each step; Nesterov's momentum.
  *   --width n (64: channels of the first layer; the recipe's. 16 is work for a CPU)   --epochs n (24)   --batch n (512)
  *   --steps n (of an epoch; 0: a pass over the data)   --rate r (0.4: the highest learning rate)   --threads n, for images (4)
- *   --gpu n (the n-th GPU, from 0)   --seed n (1) */
+ *   --gpu n (the n-th GPU, from 0: make CUDA=1, or by hand with -DTP_CUDA and what the README, On a GPU, links)   --seed n (1) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #define TP_NO_SEQUENCE_LAYERS

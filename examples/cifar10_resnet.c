@@ -6,7 +6,7 @@
  * decodes them. Without --data it trains on coloured digits that the library draws. New here, compared with mnist_convnet.c: image folders, augmentation, residual blocks, a schedule.
  * On CIFAR-10 (as JPEG files): 13.8% wrong after 30 epochs, in 87 minutes on two busy cores.
  *   --epochs n (30)   --steps n (of an epoch; 0: a pass over the data)   --n blocks of each width (3: ResNet-20, 5: ResNet-32, 18: ResNet-110)   --resume   --seed n   --threads n
- *   --gpu n (the n-th GPU, from 0: link tp_cuda.cu, or make CUDA=1) */
+ *   --gpu n (the n-th GPU, from 0: make CUDA=1, or by hand with -DTP_CUDA and what the README, On a GPU, links) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* all is in this file: what is not used falls away */
 #include "tp_train.h"

@@ -15,7 +15,7 @@
  * memory of the library comes from one static array.
  * New here, compared with training_loop.c: memory of your own, a build without an operating system.
  * Of the last 400 words of 600 steps 396 are recognised, on a PC and on the emulated Cortex-M4, where the program needs
- * 163,772 bytes of flash and 223,920 bytes of RAM, 9,424 of them stack. With TP_TINY instead of the macros below it needs half of
+ * 160,148 bytes of flash and 223,920 bytes of RAM, 9,424 of them stack. With TP_TINY instead of the macros below it needs half of
  * that flash, and says less about mistakes: see micro_mlp.c.
  *   --steps n (600) */
 #define TP_IMPLEMENTATION

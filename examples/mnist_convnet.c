@@ -5,7 +5,7 @@
  * Without arguments it trains on digits that the library draws; --data <folder> takes the IDX files of MNIST (plain or
  * .gz) and reaches 0.6% error within 30 epochs. Read it top to bottom: what goes in, what comes out, how to train it.
  *   --epochs n   --steps n (of an epoch)   --resume (go on from train_log/mnist_convnet)   --seed n   --threads n
- *   --gpu n (the n-th GPU, from 0: link tp_cuda.cu, or make CUDA=1) */
+ *   --gpu n (the n-th GPU, from 0: make CUDA=1, or by hand with -DTP_CUDA and what the README, On a GPU, links) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* all is in this file: what is not used falls away */
 #include "tp_train.h"

@@ -32,7 +32,8 @@ typedef struct options {
 
 static const tp_spec inputs[] = {TP_SPEC("input", TP_I32, BATCH, SEQUENCE), TP_SPEC("next", TP_I32, BATCH, SEQUENCE)};
 
-/* A state that is kept from run to run: (BATCH,units), not trained, not saved. Training and validation have one each. */
+/* A state that is kept from run to run: (BATCH,units), not trained. As it is local, tp_save_checkpoint leaves it out; the trainer's
+ * checkpoints have it, so that a resumed epoch goes on from it. Training and validation have one each. */
 static tp_node *kept(tp_graph *g, const char *name, int units)
 {
     tp_variable_desc d;

@@ -5,7 +5,8 @@
  * BatchNorm and Dropout do one thing in training and another at inference; which one is decided when they are built, by the
  * tower that is open. So the network is built twice, the second time in a scope with reuse, where the same names mean the
  * same variables. What a trainer would do is spelled out: the update, the running averages, the loop.
- * The network learns to tell rings from discs, 8x8 noisy pixels each. With --gpu n, on the n-th GPU (make CUDA=1). */
+ * The network learns to tell rings from discs, 8x8 noisy pixels each. With --gpu n, on the n-th GPU: make CUDA=1, or by hand
+ * with -DTP_CUDA and what the README, On a GPU, links. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_layers.h"

@@ -5,6 +5,7 @@
 #
 #   example | arguments of the short run | what must hold after it
 #
+# An example without a row is a fault; mpi_train is run by check_mpi.sh.
 # What must hold, of the values that the run has put into stats.json:
 #   error<0.3          in the last epoch
 #   loss<0.8*first     in the last epoch, compared with the first one
@@ -12,6 +13,7 @@
 #   ~regex             one line matches (grep -E); blanks are written as .
 # example:variant is the example after the sed script that `variant` gives.
 table='
+mnist_convnet      | --epochs 2 --steps 15           | validation_error<0.3 cross_entropy_loss<0.8*first
 dcgan              | --epochs 3 --steps 30           | mean_distance<0.5*first
 wgan_gp            | --epochs 3 --steps 30           | mean_distance<0.8*first
 conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.75*first judge_loss<0.75*first
@@ -101,6 +103,10 @@ holds() {
 
 only=${1:-}
 failed=0
+for source in examples/*.c; do
+    example=$(basename "$source" .c)
+    [ "$example" = mpi_train ] || grep -qE "^$example +\|" <<<"$table" || { echo "$example has no row in $0"; failed=1; }
+done
 while IFS='|' read -r example arguments conditions; do
     example=${example// /}
     case "${example%:*}" in '' | "${1:-${example%:*}}") ;; *) continue ;; esac
@@ -164,6 +170,9 @@ refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, no
 refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not 'nan'" --wrong nan
 refuses_of char_rnn "there is no trained model in train_log/char_rnn: run .*/char_rnn without --sample first" --sample 5
 refuses_of char_gpt "there is no trained model in train_log/char_gpt: run .*/char_gpt without --sample first" --sample 5
+for example in char_rnn char_gpt; do # it is divided by
+    refuses_of $example "--temperature wants a number of at least 0.001 and at most 1e\+30, not '0'" --temperature 0
+done
 refuses_of disturb_label "--data wants a value, not '--epochs'" --data --epochs 3
 refuses_of dorefa "--weight-bits wants a whole number of at least 1 and at most 32, not '33'" --weight-bits 33
 refuses_of dorefa "--activation-bits wants a whole number of at least 1 and at most 32, not '0'" --activation-bits 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # examples/keyword_net.c on an emulated Cortex-M4, without an operating system: compiled with the command at its top, it trains,
 # recognises at least 9 of 10 words, and its memory, with the stack, is at most 256 KiB.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 for program in arm-none-eabi-gcc qemu-system-arm; do
     command -v $program >/dev/null ||

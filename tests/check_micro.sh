@@ -2,7 +2,7 @@
 # examples/micro_mlp.c on an emulated Cortex-M4 and on an emulated RISC-V of 32 bits, without an operating system: compiled with the
 # commands at its top, it trains, recognises at least 9 of 10 digits, and needs at most 64 KiB of code and constants and, beside the
 # library's memory, 8 KiB of RAM, stack included.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$PWD/build/test/micro
 mkdir -p "$dir"
@@ -10,7 +10,7 @@ commands=$(sed -n 's/^ \*   //p' examples/micro_mlp.c)
 ran=0
 try() { # try <compiler> <emulator> <program>
     for program in "$1" "$2"; do
-        command -v "$program" >/dev/null || { echo "$program is missing: the commands at the top of micro_mlp.c name its package"; return 0; }
+        command -v "$program" >/dev/null || { echo "skip $3: $program is missing; the commands at the top of micro_mlp.c name its package"; return 0; }
     done
     local build run
     build=$(awk -v begin="^$1" '$0 ~ begin {on = 1} on {more = /\\$/; sub(/\\$/, ""); printf "%s", $0; if (!more) exit}' <<<"$commands")

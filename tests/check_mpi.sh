@@ -77,6 +77,7 @@ for trainer in horovod replicated server; do
     job 14 $trainer again; all "a second training after the chief has stopped the first, $trainer"
     [ $trainer != horovod ] || [ "$(grep -o 'the sum is .*' "$dir/log" | sort | uniq -c | awk '$1 == 4' | wc -l)" = 3 ] ||
         { fail "the ranks of a second training have different variables"; grep "the sum is" "$dir/log"; }
+    job 14 $trainer twins; all "two trainers are made, then the chief stops the training of the first, $trainer"
     job 14 $trainer thrice; all "three trainings in one job, $trainer"
     [ "$(count '2 communicators are open')" = 4 ] || { fail "$trainer: communicators of earlier trainings are not freed"; grep "are open" "$dir/log"; }
     job 12 $trainer empty 2; said 2 "rank 2 of 4 has failed: QueueInput: .*a whole pass gave no datapoint"
@@ -125,6 +126,9 @@ grep -q "rank 0: TP_ERR" "$dir/log" || fail "the chief had no time to end after 
 job 12 horovod busy 0 60 3
 grep -q "The job is aborted while rank 0 of 4 still works, 3 seconds after the failure: rank 1 of 4 has failed: .*it cannot go on" "$dir/log" ||
     { fail "nobody says that the chief hangs"; tail -n 10 "$dir/log"; }
+job 16 horovod patient 0 60
+grep -q "The job is aborted while rank 0 of 4 still works, 5 seconds after the failure" "$dir/log" ||
+    { fail "the patience of an earlier trainer has stayed"; tail -n 10 "$dir/log"; }
 job 12 horovod late 0 2; all "the chief had no time after the training"
 job 12 horovod late 2 2; all "rank 2 had no time after the training"
 
@@ -174,6 +178,17 @@ job 40 replicated goes_on; all "replicated goes on"
 grep -q "training goes on with epoch 2" "$dir/log" || fail "replicated did not go on"
 cmp "$dir/whole.npz" "$dir/job/model-60.npz" || fail "a training with servers that was resumed has other values"
 job 40 horovod goes_on; all "horovod does not load what was trained with servers"
+# Whichever rank is interrupted, the chief finishes its step and saves it, and what goes on from there is the same.
+for rank in 0 2; do
+    job 12 replicated interrupt $rank
+    grep -q "rank 0: TP_INTR" "$dir/log" && [ "$(count 'rank [123]: TP_ERR_IO.*rank 0 of 4 has failed: it was interrupted')" = 3 ] ||
+        { fail "rank $rank was interrupted"; tail -n 10 "$dir/log"; }
+    [ -e "$dir/job/interrupted.npz" ] || fail "rank $rank was interrupted: nothing is saved"
+    ! grep -q "there is no ModelSaver" "$dir/log" || fail "rank $rank was interrupted: others want to save"
+    job 40 replicated goes_on; all "replicated does not go on after an interrupt"
+    grep -q "The checkpoint was made within epoch" "$dir/log" || fail "rank $rank was interrupted: an epoch begins anew"
+    cmp "$dir/whole.npz" "$dir/job/model-60.npz" || fail "a training that was interrupted and resumed has other values"
+done
 
 # An allocation of one rank fails, one among its several hundred: the job ends, and the chief has the sentence.
 for ((i = 0; i < ${TP_TEST_MPI_MEMORY:-4}; i++)); do

@@ -123,11 +123,12 @@ if command -v clang >/dev/null; then
     same clang clang clang-c99 clang -std=c99 -O2
     same clang clang-ofast clang-ofast clang -std=c99 -Ofast -fno-finite-math-only # which contracts products and sums
     refused "add -fno-finite-math-only after -Ofast or -ffast-math" clang -Ofast
-fi
+else echo "skip clang: Debian package clang is missing"; fi
 # x87: SSE2's bits
 if [ "$(uname -m)" = x86_64 ]; then
     TP_ISA=sse2 "$dir/gcc" >"$dir/sse2.txt" 2>/dev/null
     same sse2 gcc-387 - gcc -O1 -mfpmath=387
-    if command -v i686-linux-gnu-gcc >/dev/null; then same sse2 i686 i686 i686-linux-gnu-gcc -std=c11 -O2 -static; fi
-fi
+    if command -v i686-linux-gnu-gcc >/dev/null; then same sse2 i686 i686 i686-linux-gnu-gcc -std=c11 -O2 -static
+    else echo "skip i686: Debian packages gcc-i686-linux-gnu, libc6-dev-i386-cross are missing"; fi
+else echo "skip x87: the processor is no x86-64"; fi
 echo ok

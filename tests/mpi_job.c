@@ -18,7 +18,9 @@
  * for that, and meanwhile the rank is killed. "again": "stop", where the chief is slow, and then a second training in the same job; after each
  * of its epochs each rank prints a sum of the trained variables. "thrice": three trainings of one epoch each, each from the checkpoint of
  * the one before; then each rank prints how many of the library's communicators are open. "norm": the rank's batch norm has the
- * statistics of its own batch. "alone": the rank computes the batch norm in a run of its own, outside a step.
+ * statistics of its own batch. "interrupt": the rank is interrupted while it sends gradients (with servers). "twins": two trainers
+ * are made, then both train, and the chief ends the training of the first. "patient": as "busy", after a trainer with another
+ * patience. "alone": the rank computes the batch norm in a run of its own, outside a step.
  * The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>", on stdout or appended to the file TP_TEST_MPI_SAID. */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
@@ -77,6 +79,7 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 }
 
 static bool is_second; /* the second training of the job */
+static tp_trainer *twin[2];
 static int n_training;
 
 /* MPI's functions that make and free communicators, by its profiling interface: counted. */
@@ -88,6 +91,14 @@ int MPI_Comm_split_type(MPI_Comm c, int type, int key, MPI_Info info, MPI_Comm *
     return n_open++, PMPI_Comm_split_type(c, type, key, info, made);
 }
 int MPI_Comm_free(MPI_Comm *c) { return n_open--, PMPI_Comm_free(c); }
+
+/* Interrupts the rank while it sends its gradients to a server. */
+static bool interrupts;
+int MPI_Isend(const void *data, int n, MPI_Datatype type, int to, int tag, MPI_Comm c, MPI_Request *q)
+{
+    if (tag > 0 && interrupts) interrupts = !tp_interrupt();
+    return PMPI_Isend(data, n, type, to, tag, c, q);
+}
 
 /* Computes the batch norm of a batch of zeros in a run that the other ranks do not make. */
 static tp_status run_alone(tp_train_state *train)
@@ -112,16 +123,25 @@ static tp_status each_step(tp_callback *cb)
         nanosleep(&pause, NULL);
         return tp_stop(cb->train, "enough");
     }
-    if (strcmp(what, "kill") == 0) {
+    if (strcmp(what, "kill") == 0 || strcmp(what, "interrupt") == 0) {
         const struct timespec pause = {0, 10 * 1000 * 1000};
         nanosleep(&pause, NULL);
     }
     if (different && strcmp(what, "exit") == 0 && step == 17) exit(3);
-    if (tp_rank() == 1 && strcmp(what, "busy") == 0 && step == 17) return tp_fail(TP_ERR_ARG, "it cannot go on");
+    if (tp_rank() == 1 && (strcmp(what, "busy") == 0 || strcmp(what, "patient") == 0) && step == 17)
+        return tp_fail(TP_ERR_ARG, "it cannot go on");
     if (different && strcmp(what, "leave") == 0 && step == 17) return tp_stop(cb->train, "it has seen enough");
     if (strcmp(what, "resume") == 0 && tp_rank() == 0 && steps++ == 30) return tp_stop(cb->train, "it goes on");
     if (different && strcmp(what, "alone") == 0 && step == 17) return run_alone(cb->train);
     if (strcmp(what, "stop") == 0 && tp_rank() == 0 && step == 17) return tp_stop(cb->train, "enough");
+    if (strcmp(what, "twins") == 0 && tp_rank() == 0 && step == 17 && !is_second) return tp_stop(cb->train, "enough");
+    return TP_OK;
+}
+
+static tp_status each_run(tp_callback *cb, tp_run_request *r)
+{
+    (void)r;
+    interrupts = different && strcmp(what, "interrupt") == 0 && cb->train->global_step == 17;
     return TP_OK;
 }
 
@@ -145,7 +165,7 @@ static void pass_seconds(void)
 static tp_status after_train(tp_callback *cb)
 {
     (void)cb;
-    if (different && strcmp(what, "busy") == 0) pass_seconds();
+    if (different && (strcmp(what, "busy") == 0 || strcmp(what, "patient") == 0)) pass_seconds();
     return TP_OK;
 }
 
@@ -221,12 +241,13 @@ static tp_status train(int argc, char **argv)
     tp_callback *cb = tp_callback_new("EachStep", 0);
     if (cb) {
         cb->chief_only = false;
+        cb->before_run = each_run;
         cb->trigger_step = each_step;
         cb->after_train = after_train;
         cb->trigger_epoch = trigger_epoch;
         if (is_second) cb->after_epoch = print_sum;
     }
-    tp_trainer *t = trainer(argv[1], argc > 6 ? atof(argv[6]) : 0);
+    tp_trainer *t = strcmp(what, "twins") == 0 ? twin[is_second] : trainer(argv[1], argc > 6 ? atof(argv[6]) : 0);
 #ifdef TP_CUDA_SHIM /* a GPU for each rank */
     static tp_device *gpu;
     static tp_session_config session;
@@ -267,8 +288,10 @@ int main(int argc, char **argv)
         fail_at = atol(argv[5]);
         tp_set_allocator(&a);
     }
+    if (strcmp(what, "patient") == 0) tp_trainer_free(trainer(argv[1], 50));
+    for (int i = 0; i < 2 && strcmp(what, "twins") == 0; i++) twin[i] = trainer(argv[1], 0);
     tp_status st = train(argc, argv);
-    if (st == TP_OK && strcmp(what, "again") == 0) {
+    if (st == TP_OK && (strcmp(what, "again") == 0 || strcmp(what, "twins") == 0)) {
         is_second = true;
         st = train(argc, argv);
     }

@@ -157,7 +157,7 @@ function load(store) {
   };
   const begun = process.hrtime.bigint();
   const source = root.querySelectorAll('script').filter(e => !e.getAttribute('type')).map(e => e.textContent).join('\n');
-  vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { short, smooth, nearest, ticks, pathOf, flameTree, runOfFile, addRun, showRuns, showCharts };', context);
+  vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { short, smooth, nearest, ticks, pathOf, chartSvg, flameTree, runOfFile, addRun, addFiles, showRuns, showCharts, showProgress, showFlame };', context);
   const parsed = Number(process.hrtime.bigint() - begun) / 1e6;
   while (timers.length && timers[0][1] === 0) timers.shift()[0]();
   return { root, timers, seen, doc, parsed, page: context.page, tools: context.tools };
@@ -262,6 +262,57 @@ if (first && page.charts[0].curves[0].x.length > 4) {
   filter.fire('input', {});
 }
 
+// ---- the axis of epochs is there where all runs that are shown have epochs of one length
+
+const axis = root.querySelector('#axis'), steps = page.runs[0].per;
+const columns = () => [...root.querySelector('[data-plot]').innerHTML.matchAll(/text-anchor="middle">([^<]*)</g)].map(m => m[1]).join(' ');
+if (first && steps > 1 && page.runs.every(r => r.per === steps)) {
+  const inSteps = columns();
+  axis.value = 'epoch';
+  axis.fire('change', {});
+  const inEpochs = columns();
+  check(!axis.disabled && inEpochs !== inSteps, 'the axis counts epochs');
+  for (const per of [steps + 1, 0, undefined]) {
+    const n = page.runs.length;
+    tools.addRun({ name: 'other epochs', per, added: true, curves: [] });
+    tools.showRuns();
+    tools.showCharts();
+    check(axis.disabled && axis.value === 'step' && columns() === inSteps, 'there are no epochs of ' + steps + ' and of ' + per + ' steps on one axis');
+    const box = root.querySelectorAll('[data-run]')[n];
+    box.checked = false;
+    box.fire('change', {});
+    check(!axis.disabled && axis.value === 'epoch' && columns() === inEpochs, 'a run that is hidden does not count');
+    box.checked = true;
+    box.fire('change', {});
+    page.runs.pop();
+    tools.showRuns();
+    tools.showCharts();
+  }
+  axis.value = 'step';
+  axis.fire('change', {});
+  check(columns() === inSteps, 'the axis counts steps again');
+}
+for (const [records, per] of [['1 5 2 10 3 15', 5], ['0 0 1 5 1 3', 5], ['1 5 2 7', 5], ['1 5 2 10 3 16', 0], ['1 5 3 10', 0], ['', 0], ['1 -', 0], ['- 5', 0]]) {
+  const numbers = records.split(' '), list = [];
+  for (let i = 0; i + 1 < numbers.length; i += 2) {
+    list.push({ a: 1 });
+    if (numbers[i] !== '-') list[i / 2].epoch_num = Number(numbers[i]);
+    if (numbers[i + 1] !== '-') list[i / 2].global_step = Number(numbers[i + 1]);
+  }
+  const run = tools.runOfFile('stats.json', JSON.stringify(list));
+  check(run.per === per, 'epochs of ' + run.per + ' steps in ' + records);
+}
+
+// ---- a file that is none is told, and stays told
+
+const file = text => ({ name: 'wrong.json', text: () => ({ then(fn) { let wrong; try { fn(text); } catch (e) { wrong = e; } return { catch(fn) { if (wrong) fn(wrong); } }; } }) });
+const told = root.querySelector('#not-added');
+tools.addFiles([file('no JSON')]);
+tools.showProgress();
+check(/^wrong.json is no report.html and no stats.json: ./.test(told.textContent), 'a wrong file is told: ' + told.textContent);
+tools.addFiles([]);
+check(told.textContent === '', 'the sentence goes with the next file');
+
 // ---- the other sections answer too
 
 for (const scope of root.querySelectorAll('[data-scope]').slice(0, 1)) {
@@ -276,8 +327,34 @@ if (block) {
   for (const id of ['ordered', 'by-bytes', 'by-time', 'merged']) root.querySelector('#' + id).click();
   const sum = page.data.trace.kernels.reduce((s, k) => s + k[4], 0);
   check(sum === page.data.trace.total && page.flameTotal === sum, 'the kernels add up to the step');
+  const real = page.data.trace; // in order a scope may be there twice, and beside a kernel of its name: a click opens the one that was clicked
+  page.data.trace = { step: 1, total: 70, kernels: [['op', 's/a', '', 0, 40, 1, 0], ['op', 's/a/x', '', 40, 10, 1, 0], ['op', 's/b/y', '', 50, 5, 1, 0], ['op', 's/a/z', '', 55, 15, 1, 0]] };
+  for (const [order, values] of [['ordered', [10, 15]], ['merged', [25]]]) {
+    root.querySelector('#' + order).click();
+    const scopes = () => page.blocks.map((b, i) => i).filter(i => page.blocks[i].n.path === 's/a' && !page.blocks[i].n.leaf);
+    check(scopes().length === values.length, order + ': blocks of one scope');
+    values.forEach((v, i) => {
+      root.querySelectorAll('[data-block]').find(b => Number(b.dataset.block) === scopes()[i]).click();
+      check(page.blocks[0].n.path === 's/a' && page.blocks[0].n.value === v, order + ': a click shows ' + page.blocks[0].n.path + ' of ' + page.blocks[0].n.value + ' ns, not of ' + v);
+      root.querySelector('#flame-up').click();
+      check(page.blocks[0].n.value === 70, 'and back to the whole step');
+    });
+  }
+  page.data.trace = real;
+  tools.showFlame();
 }
-for (const ridge of root.querySelectorAll('[data-ridge]')) { ridge.fire('keydown', { key: 'ArrowUp' }); check(!/NaN/.test(ridge.innerHTML), 'a histogram has a NaN'); }
+for (const ridge of root.querySelectorAll('[data-ridge]')) {
+  const h = page.data.histograms[ridge.dataset.ridge], lows = h.min.filter(v => v !== null), highs = h.max.filter(v => v !== null);
+  const low = Math.min(...lows), room = Math.max(...highs) > low ? 0 : 0.5, where = [...ridge.innerHTML.matchAll(/text-anchor="middle">([^<]*)</g)].map(m => Number(m[1]));
+  check(!lows.length || (where.length > 1 && where.every(v => v >= low - room && v <= Math.max(...highs) + room)), h.name + ': the axis goes over ' + where.join(' '));
+  for (let k = h.steps.length - 1; k >= 0; k--) {
+    const say = ridge.parentElement.querySelector('.read').textContent;
+    check(say.includes('step ' + h.steps[k]) && say.includes('no finite value') === (h.min[k] === null), h.name + ' says ' + say);
+    check(!/NaN|null|Infinity/.test(ridge.innerHTML), 'a histogram has a NaN');
+    ridge.fire('keydown', { key: 'ArrowUp' });
+  }
+  check(ridge.innerHTML.split('Z" fill').length - 1 === lows.length, h.name + ': a ridge for each step that has values');
+}
 for (const slider of root.querySelectorAll('[data-image]')) { slider.value = '0'; slider.fire('input', {}); }
 check(/px|%/.test(root.querySelector('#bar').firstElementChild.style.width || '%'), 'the bar has a width');
 for (const e of root.querySelectorAll('[aria-pressed]')) check(/^(true|false)$/.test(e.getAttribute('aria-pressed')), 'aria-pressed');
@@ -286,6 +363,7 @@ for (const e of root.querySelectorAll('[aria-pressed]')) check(/^(true|false)$/.
 
 check((page.data.status === 'running') === timers.length > 0, 'a running training is followed, and no other');
 if (timers.length) {
+  check(timers[0][1] < 2 ** 31 && timers[0][1] >= Math.min(2e6, page.data.every) * 1000, 'it waits ' + timers[0][1] + ' ms');
   const again = () => timers.shift()[0]();
   page.isBusy = () => true;
   again();
@@ -329,6 +407,20 @@ for (const [lo, hi] of [[0, 1], [-3.7, 12], [1e-7, 3e-7], [5e9, 5e9 + 12], [0.99
 }
 for (const [v, text] of [[0.00095, '9.5e-4'], [1e-7, '1e-7'], [2.004e-5, '2e-5'], [5e9, '5e9'], [1.25e12, '1.25e12'], [0, '0'], [1234.56, '1235'], [-0.5, '-0.5']])
   check(tools.short(v) === text, v + ' is said as ' + tools.short(v));
+for (const [x0, x1, y0, y1, per] of [[0, 100, 0, 1, 1], [123456, 123460, 1, 1.0002, 1], [1234567890, 1234567898, 12345.6, 12345.61, 1], [5000, 5001, -1e6, -1e6 + 2, 10], [9990, 10020, 1e-7, 1.001e-7, 3], [0, 2e9, 1e-9, 1e9, 1], [7, 7, 3, 3, 1]])
+  for (const log of [false, true]) { // neighbouring ticks say different numbers, as far from each other as they are, and none lies over another
+    const view = { width: 380, height: 210, log, trim: false, zoom: null, per }, curve = { x: [x0, x1], y: [y0, y1], colour: 'red', label: 'a', total: 2, per };
+    const drawing = tools.chartSvg([curve], view), left = Number(/translate\((\d+) /.exec(drawing)[1]);
+    for (const anchor of ['middle', 'end']) {
+      const found = [...drawing.matchAll(/<text class="tick" x="([-\d.]+)"[^>]*text-anchor="(\w+)">([^<]*)</g)].filter(m => m[2] === anchor);
+      const says = found.map(m => m[3]), v = says.map(t => Number(t.replace(' k', 'e3').replace(' M', 'e6').replace(' G', 'e9'))), what = anchor + ' ' + [x0, x1, y0, y1, log] + ': ' + says.join(', ');
+      check(new Set(says).size === says.length && says.length > 0, 'ticks that say the same, ' + what);
+      if (anchor === 'middle' || !log) for (let i = 2; i < v.length; i++) check(Math.abs((v[i] - v[i - 1]) / (v[1] - v[0]) - 1) < 1e-3, 'ticks say uneven numbers, ' + what);
+      const wide = t => t.length * 11 * 0.55;
+      if (anchor === 'middle') for (let i = 1; i < found.length - 1; i++) check(found[i][1] - found[i - 1][1] >= (wide(says[i]) + wide(says[i - 1])) / 2, 'ticks lie over each other, ' + what);
+      else for (const t of says) check(wide(t) + 7 <= left, 'a tick is cut off, ' + what);
+    }
+  }
 const many = Float64Array.from({ length: 5000 }, (_, i) => (i === 3217 ? 40 : i === 1234 ? -40 : Math.sin(i / 90))), at = Float64Array.from(many, (_, i) => i);
 const drawn = tools.pathOf(at, many, x => x / 10, y => y, 500).match(/-?[\d.]+ -?[\d.]+/g).map(p => p.split(' ').map(Number));
 check(drawn.length <= 2000 && drawn.some(p => p[1] === 40) && drawn.some(p => p[1] === -40) && drawn.every((p, i) => i === 0 || p[0] >= drawn[i - 1][0]), 'a path has few points, in order, and every peak');

@@ -138,17 +138,19 @@ counted() {
     echo "$p $f ${s:-0}"
 }
 
-one_check() { # status 77: it cannot be made here, and says why
+one_check() { # status 77: it cannot be made here, and says why; a line "skip <what>: <why>": a part of it
     local name log rc t
     name=$(basename "$1" .sh)
     log=$out/$name.sh.log
     t=$(now)
     within bash "$1" >"$log" 2>&1
     rc=$?
-    if [ $rc = 0 ]; then echo "ok   $name; $(since "$t")"; echo "1 0 0"
+    if [ $rc = 0 ]; then
+        grep '^skip ' "$log" >"$out/$name.skipped"
+        echo "ok   $name; $(since "$t")"; echo "1 0 $(wc -l <"$out/$name.skipped")"
     elif [ $rc = 77 ]; then
         echo "     $name: skipped"; echo "0 0 1"
-        echo "skip $name: $(tail -n 1 "$log")" >"$out/$name.skipped"
+        tail -n 1 "$log" | sed 's/^skip //; s/^/skip /' >"$out/$name.skipped"
     elif [ $rc = 124 ] || [ $rc = 137 ]; then echo "FAIL $name (was ended after $limit s)"; tail -n 20 "$log"; echo "0 1 0"
     else echo "FAIL $name; $(since "$t")"; tail -n 20 "$log"; echo "0 1 0"; fi
 }
@@ -249,7 +251,7 @@ if command -v i686-linux-gnu-gcc >/dev/null && [ "$(uname -m)" = x86_64 ]; then
     configuration i686 "$numeric test_graph test_files" "i686-linux-gnu-gcc -std=c11 -O2 -static"
     quick
 else
-    echo "     i686: not run (Debian packages gcc-i686-linux-gnu, libc6-dev-i386-cross)"
+    left_out+=("i686: Debian packages gcc-i686-linux-gnu, libc6-dev-i386-cross are missing, or the processor is no x86-64")
 fi
 # a program that has asked for a locale with a decimal comma
 rm -rf "$out/locale"
@@ -259,7 +261,7 @@ if mkdir -p "$out/locale" && localedef -i de_DE -f UTF-8 "$out/locale/de_DE.UTF-
     run_with "env LOCPATH=$PWD/$out/locale TP_TEST_LOCALE=de_DE.UTF-8"
     quick
 else
-    echo "     locale: not run (Debian package locales)"
+    left_out+=("locale: Debian package locales is missing")
 fi
 configuration zip64 test_files "gcc -std=c11 -O0 -DTP__ZIP64_FROM=200u"
 quick

@@ -182,6 +182,20 @@ TEST(choices_have_their_probabilities)
     tp_aug_free(a);
 }
 
+/* What has probability 0 is never chosen, also where the others sum to a little less than 1. */
+TEST(what_has_no_probability_is_never_chosen)
+{
+    const double prob[3] = {0, 0.9999995, 0};
+    tp_augmentor *a =
+        tp_aug_random_choose(TP_AUGS(tp_aug_resize(.h = 3), tp_aug_resize(.h = 4), tp_aug_resize(.h = 5)), prob);
+    const uint64_t key = tp_random_key(5, 0);
+    char text[256];
+    int64_t i = 0;
+    while ((double)tp_random_uniform(key, (uint64_t)i, 0) < prob[1]) i++;
+    CHECK_HAS(steps_of(a, 20, 20, 5, i, text, sizeof text), "h=4");
+    tp_aug_free(a);
+}
+
 /* ==== >>masks and points ============================================================================== */
 
 /* All that moves pixels, each so that it does something. */
@@ -574,6 +588,53 @@ TEST(functions_of_the_program)
     tp_tensor_free(&image);
     tp_tensor_free(&out);
     tp_tensor_free(&points);
+}
+
+/* Leaves out as a view of the lower half of the image, or of memory of its own behind a row. */
+static tp_status lower_half(const tp_tensor *in, tp_tensor *out, const tp_aug_call *call)
+{
+    const int64_t h = in->shape.dim[0], w = in->shape.dim[1], row[2] = {h, w}, half[2] = {h / 2, w};
+    const unsigned char *from = (const unsigned char *)in->data;
+    if (*(int *)call->user == 1) {
+        const tp_status st = tp_tensor_resize(out, TP_U8, tp_make_shape_n(2, row));
+        if (st != TP_OK) return st;
+        memcpy(out->data, from, (size_t)(h * w));
+        from = (const unsigned char *)out->data;
+    }
+    tp_tensor_view(out, TP_U8, tp_make_shape_n(2, half), from + (h - h / 2) * w);
+    return TP_OK;
+}
+static void half_size(int64_t *h, int64_t *w, const tp_aug_call *call)
+{
+    (void)w, (void)call;
+    *h /= 2;
+}
+/* The buffer of which out is a view stays in use: the steps behind, which need more memory, do not write over it. */
+TEST(a_function_leaves_a_view_of_a_part)
+{
+    for (int own = 0; own < 2; own++)
+        for (int before = 0; before < 3; before++) { /* steps before, so that the image lies in either buffer */
+            tp_transform t;
+            tp_tensor image = new_image(TP_U8, 8, 40, 0), out;
+            memset(&t, 0, sizeof t), memset(&out, 0, sizeof out);
+            for (int i = 0; i < 8 * 40; i++) ((unsigned char *)image.data)[i] = (unsigned char)(i % 251);
+            tp_augmentor *a =
+                tp_aug_list(TP_AUGS(before > 0 ? tp_aug_flip(.horiz = TP_YES, .prob = 1) : tp_aug_identity(),
+                                    before > 1 ? tp_aug_flip(.horiz = TP_YES, .prob = 1) : tp_aug_identity(),
+                                    tp_aug_map_image(.fn = lower_half, .size_fn = half_size, .user = &own),
+                                    tp_aug_pad(.pad = 50), tp_aug_center_crop(4, 40)));
+            CHECK_OK(tp_aug_draw(a, 8, 40, 4, 11, &t));
+            CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+            CHECK(out.shape.dim[0] == 4 && out.shape.dim[1] == 40);
+            for (int i = 0; i < 4 * 40; i++) {
+                const int column = before == 1 ? 39 - i % 40 : i % 40;
+                if (!CHECK(((const unsigned char *)out.data)[i] == ((i / 40 + 4) * 40 + column) % 251)) break;
+            }
+            tp_aug_free(a);
+            tp_transform_free(&t);
+            tp_tensor_free(&image);
+            tp_tensor_free(&out);
+        }
 }
 
 /* Contrast and brightness at both ends of 0 .. 255, in images of whole vectors and of vectors with a rest. */
@@ -1243,6 +1304,48 @@ TEST(components_are_augmented_alike)
     tp_aug_free(aug);
     tp_transform_free(&t);
     tp_tensor_free(&want);
+}
+
+/* What a mask gets where there is no image is .mask_fill, and not what the image gets there. */
+TEST(masks_are_filled_with_a_value_of_their_own)
+{
+    tp_dataflow *below = scenes(&all_large);
+    tp_dataflow *df = tp_df_augment_images(scenes(&all_large), tp_aug_pad(.pad = 1, .border_value = 3), .index = {0},
+                                           .n_index = 1, .mask_index = {1}, .n_mask_index = 1, .mask_fill = 7);
+    tp_datapoint a = {0, NULL, 0}, raw = {0, NULL, 0};
+    const tp_shape padded = tp_make_shape(14, 12);
+    for (int k = 0; k < 3 && CHECK_OK(tp_df_next(df, &a)) && CHECK_OK(tp_df_next(below, &raw)); k++) {
+        if (!CHECK(tp_shape_equal(&a.c[1].shape, &padded))) break;
+        for (int i = 0; i < 14; i++)
+            for (int j = 0; j < 12; j++) {
+                const bool border = i == 0 || i == 13 || j == 0 || j == 11;
+                const double mask = border ? 7 : tp_tensor_get(&raw.c[1], (i - 1) * 10 + j - 1);
+                const double red = border ? 3 : tp_tensor_get(&raw.c[0], ((i - 1) * 10 + j - 1) * 3);
+                CHECK(tp_tensor_get(&a.c[1], i * 12 + j) == mask);
+                CHECK(tp_tensor_get(&a.c[0], (i * 12 + j) * 3) == red);
+            }
+    }
+    tp_df_free(df), tp_df_free(below);
+    tp_datapoint_free(&a), tp_datapoint_free(&raw);
+}
+
+/* The image may be any component, and the points another one before it. */
+TEST(points_follow_the_image_that_is_named)
+{
+    tp_dataflow *below = scenes(&all_large);
+    tp_dataflow *df = tp_df_select(scenes(&all_large), (const int[2]){2, 0}, 2);
+    df =
+        tp_df_augment_coordinates(df, tp_aug_flip(.horiz = TP_YES, .prob = 1), .img_index = 1, .coords_index = TP_NONE);
+    tp_datapoint a = {0, NULL, 0}, raw = {0, NULL, 0};
+    for (int k = 0; k < 3 && CHECK_OK(tp_df_next(df, &a)) && CHECK_OK(tp_df_next(below, &raw)); k++) {
+        CHECK(tp_tensor_get(&a.c[0], 0) == 10 - tp_tensor_get(&raw.c[2], 0)); /* the image is 10 wide */
+        CHECK(tp_tensor_get(&a.c[0], 1) == tp_tensor_get(&raw.c[2], 1));
+        for (int i = 0; i < 12; i++)
+            for (int j = 0; j < 10; j++)
+                CHECK(tp_tensor_get(&a.c[1], (i * 10 + j) * 3) == tp_tensor_get(&raw.c[0], (i * 10 + 9 - j) * 3));
+    }
+    tp_df_free(df), tp_df_free(below);
+    tp_datapoint_free(&a), tp_datapoint_free(&raw);
 }
 
 /* Without .n_index, the images are components 0 and 1, and .index is ignored. The other lists are used as given. */

@@ -1479,6 +1479,48 @@ TEST(parameters_are_read_and_set)
     tp_graph_free(g);
 }
 
+/* A whole number is set as it is or refused. */
+TEST(integers_that_a_parameter_has_no_room_for)
+{
+    static const struct {
+        tp_dtype dtype;
+        double least, most;
+    } of[] = {{TP_I32, -2147483648.0, 2147483647},
+              {TP_U8, 0, 255},
+              {TP_BOOL, 0, 1},
+              {TP_I64, -9007199254740992.0, 9007199254740992.0}};
+    tp_graph *g = tp_graph_new(NULL);
+    for (int i = 0; i < TP_COUNT(of); i++) {
+        char name[2] = {(char)('a' + i), 0};
+        tp_get_variable_as(g, name, of[i].dtype, tp_make_shape_n(0, NULL), tp_init_zeros());
+    }
+    tp_session *session = tp_session_new(g, NULL);
+    for (int i = 0; i < 2 * TP_COUNT(of); i++) {
+        const int k = i / 2;
+        int64_t room = 0;
+        char name[2] = {(char)('a' + k), 0};
+        if (i % 2 && of[k].dtype != TP_I32 && of[k].dtype != TP_I64) continue;
+        const double beyond = of[k].dtype == TP_I64 ? 2 : 1; /* the next double */
+        const double wrong[] = {of[k].most + beyond, of[k].least - beyond, 0.5,
+                                1e10 * of[k].most,   (double)INFINITY,     -(double)INFINITY};
+        tp_train_state train = by_hand(g, NULL);
+        tp_hyper_param *p = i % 2 ? tp_param_field(name, &room, of[k].dtype) : tp_param_graph_var(name);
+        double v = -1;
+        train.session = session;
+        p->train = &train;
+        CHECK_OK(p->setup_graph(p));
+        CHECK_OK(p->set_value(p, of[k].least));
+        CHECK(p->get_value(p, &v) == TP_OK && v == of[k].least);
+        CHECK_OK(p->set_value(p, of[k].most));
+        for (int w = 0; w < TP_COUNT(wrong); w++)
+            CHECK_ERR(p->set_value(p, wrong[w]), TP_ERR_DTYPE, "it cannot be set to");
+        CHECK(p->get_value(p, &v) == TP_OK && v == of[k].most);
+        tp_hyper_param_free(p);
+    }
+    tp_session_free(session);
+    tp_graph_free(g);
+}
+
 /* A hyper-parameter that is a variable of the graph, a scalar or an array, cannot be read or set before its variable is found, its training
  * runs and there is a session. */
 TEST(variables_before_training)
@@ -2257,6 +2299,34 @@ TEST(pictures_of_fractions_are_told)
     tp_monitor_free(m);
 }
 
+/* A value without a tag, or a picture or histogram without its tensor, is a sentence, and nothing is reported. */
+TEST(summaries_that_lack_something)
+{
+    static const struct {
+        const char *tag;
+        int kind;
+        const char *sentence;
+    } list[] = {{NULL, TP_SUMMARY_SCALAR, "tp_monitors_put_summary: value 1 has no tag"},
+                {NULL, TP_SUMMARY_IMAGE, "tp_monitors_put_summary: value 1 has no tag"},
+                {"x", TP_SUMMARY_IMAGE, "tp_monitors_put_summary: value 'x' has no tensor"},
+                {"x", TP_SUMMARY_HISTOGRAM, "tp_monitors_put_summary: value 'x' has no tensor"}};
+    tp_monitors *all = tp_monitors_new(NULL, 0);
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        tp_summary_value v[2];
+        const tp_summary s = {v, 2};
+        const tp_stat *stat;
+        memset(v, 0, sizeof v);
+        v[0].tag = "first", v[0].kind = TP_SUMMARY_SCALAR;
+        v[1].tag = list[i].tag, v[1].kind = list[i].kind;
+        CHECK_ERR(tp_monitors_put_summary(all, &s), TP_ERR_ARG, list[i].sentence);
+        CHECK(tp_monitors_get_history(all, "first", &stat) == 0);
+    }
+    const tp_summary none = {NULL, 1}, empty = {NULL, 0};
+    CHECK_ERR(tp_monitors_put_summary(all, &none), TP_ERR_ARG, "value must not be NULL");
+    CHECK_OK(tp_monitors_put_summary(all, &empty));
+    tp_callback_free(&all->cb);
+}
+
 /* Memory for summaries is allocated once, and again only for more summaries or longer tags. */
 TEST(summaries_that_fit_take_no_memory)
 {
@@ -2965,6 +3035,7 @@ TEST(hooks_of_a_runner_without_memory)
     CHECK_MSG(st == TP_ERR_NOMEM && tp_test_alloc_failed(), "after %d hooks: %s", n, tp_status_name(st));
     tp_test_alloc_reset();
     CHECK_OK(tp_inference_runner_register_hook(cb, &hook)); /* once there is memory again */
+    CHECK_ERR(tp_inference_runner_register_hook(cb, NULL), TP_ERR_ARG, "tp_inference_runner_register_hook");
     tp_callback_free(cb);
 }
 
@@ -4001,6 +4072,49 @@ TEST(events_before_there_is_a_file)
             tp_free(bytes);
             tp_set_log(NULL, NULL);
         }
+}
+
+/* Values that reach a monitor before its setup_graph, in a program without a trainer, wait there with step 0. */
+TEST(values_before_setup_graph)
+{
+    char dir[300], *bytes = NULL;
+    event list[64];
+    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    tp_test_keep_log();
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    tp_monitor *m[] = {tp_monitor_tf_event_writer(),
+                       tp_monitor_json_writer(),
+                       tp_monitor_scalar_printer(),
+                       tp_monitor_report(),
+                       tp_monitor_send_data("true", .names = {"cost"}),
+                       tp_monitor_comet(.api_key = "k")};
+    tp_monitors *all = tp_monitors_new(m, TP_COUNT(m));
+    tp_train_state train = by_hand(NULL, all);
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_OK(tp_tensor_resize(&t, TP_U8, tp_make_shape(2, 2)));
+    train.is_chief = true;
+    for (int round = 0; round < 2;
+         round++) { /* without any state; then with one of the list, but none of the monitors */
+        CHECK_OK(tp_monitors_put_scalar(all, "cost", 1));
+        CHECK_OK(tp_monitors_put_image(all, "picture", &t));
+        CHECK_OK(tp_callback_trigger_step(&m[3]->cb));
+        CHECK_OK(tp_callback_trigger_epoch(&m[3]->cb));
+        CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+        CHECK_OK(tp_callback_before_train(&all->cb));
+    }
+    CHECK_OK(tp_callback_setup_graph(&m[0]->cb, &train));
+    CHECK_OK(tp_callback_before_train(&m[0]->cb));
+    CHECK_OK(tp_callback_after_train(&m[0]->cb));
+    const int n = read_events(dir, &bytes, list, 64), summary = 5;
+    if (CHECK_MSG(n == 5, "%d events", n))
+        for (int i = 1; i < n; i++) CHECK(list[i].field == summary && list[i].step == 0);
+    tp_free(bytes);
+    tp_tensor_free(&t);
+    tp_callback_free(&all->cb);
+    for (int i = 0; i < TP_COUNT(m); i++) tp_monitor_free(m[i]);
+    tp_logger_set_dir(NULL, 0);
+    tp_set_log(NULL, NULL);
 }
 
 /* A full disk ends the events, not the training; its end tells. */

@@ -1346,6 +1346,10 @@ TEST(sessions_save_and_restore_each_format)
         CHECK_OK(tp_save_checkpoint(s, file_of(sub, "some-1", f), &some, 1));
         tp_graph *g2 = tp_graph_new(NULL);
         tp_node *flat = var(g2, "conv0/W", TP_F64, shape_of(1, 6, 0), 0);
+        tp_variable *foreign[2] = {some, tp_node_variable(flat)};
+        CHECK_ERR(tp_save_checkpoint(s, file_of(sub, "foreign-1", f), foreign, 2), TP_ERR_ARG,
+                  "'conv0/W' is not a variable of this session's graph");
+        CHECK(!tp_file_exists(file_of(sub, "foreign-1", f)));
         tp_session *t = tp_session_new(g2, NULL);
         snprintf(path, sizeof path, "%s/some-1", sub);
         CHECK(restore(tp_saver_restore(path), t) < 0);

@@ -726,7 +726,11 @@ TEST(the_table_of_variables_as_it_is_printed)
     tp_graph *g = tp_graph_new(NULL);
     tp_get_variable_as(g, "fc0/W", TP_F32, shape(2, 300, 20, 0, 0), tp_init_ones());
     tp_get_variable_as(g, "a/longer/name", TP_F64, shape(0, 0, 0, 0, 0), tp_init_ones());
-    tp_get_variable_as(g, "tower1/fc0/W/which/is/a/copy", TP_F32, shape(2, 300, 20, 0, 0), tp_init_ones());
+    tp_node *copy =
+        tp_get_variable_as(g, "tower1/fc0/W/which/is/a/copy", TP_F32, shape(2, 300, 20, 0, 0), tp_init_ones());
+    tp_node_variable(copy)->copy_of = tp_find_variable(g, "fc0/W");
+    tp_get_variable_as(g, "tower_user/w", TP_F32, shape(1, 4, 0, 0, 0),
+                       tp_init_ones()); /* no copy, whatever its name */
     tp_get_global_step_var(g);
     tp_buf out;
     memset(&out, 0, sizeof out);
@@ -734,8 +738,9 @@ TEST(the_table_of_variables_as_it_is_printed)
     CHECK_STR(out.data, "name           shape             #elements\n"
                         "fc0/W          (300,20)               6000\n"
                         "a/longer/name  ()                        1\n"
-                        "Number of trainable variables: 2\n"
-                        "Number of parameters (elements): 6001\n"
+                        "tower_user/w   (4)                       4\n"
+                        "Number of trainable variables: 3\n"
+                        "Number of parameters (elements): 6005\n"
                         "Storage space needed for all trainable variables: 0.02 MB\n");
     tp_buf_free(&out);
     tp_graph_free(g);

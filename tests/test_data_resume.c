@@ -66,6 +66,13 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
     (void)user;
     return tp_adam(tp_const(g, 1e-2f));
 }
+static int64_t steps_made; /* by this process */
+static tp_status count_step(tp_callback *cb)
+{
+    (void)cb;
+    steps_made++;
+    return TP_OK;
+}
 static void quiet(void *user, tp_log_level level, const char *message)
 {
     (void)user;
@@ -78,11 +85,13 @@ static tp_status train(const char *dir, int threads, bool resume)
     session.threads = 1;
     tp_set_log(quiet, NULL);
     if (tp_logger_set_dir(dir, resume ? 'k' : 'd') != TP_OK) return TP_ERR;
+    tp_callback *counter = tp_callback_new("Counter", 0);
+    counter->trigger_step = count_step;
     return tp_launch_train_with_config(
         &(tp_train_config){
             .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
             .dataflow = flow(threads),
-            TP_CALLBACKS(tp_cb_model_saver()),
+            TP_CALLBACKS(tp_cb_model_saver(), counter),
             .session_config = &session,
             .steps_per_epoch = STEPS,
             .max_epoch = EPOCHS,
@@ -90,24 +99,31 @@ static tp_status train(const char *dir, int threads, bool resume)
         },
         tp_queue_input_trainer());
 }
-/* In a process of its own, which is killed after so many seconds, or in the mapping of a datapoint, if it lives so long. */
+/* In a process of its own, which is killed after so many seconds, or in the mapping of a datapoint, if it lives so long. If it was not
+ * killed, its steps_made are the parent's. */
 static int train_apart(const char *dir, int threads, bool resume, double seconds, int64_t pass, int64_t index)
 {
-    int status = -1;
+    int status = -1, way[2];
     fflush(stdout);
+    if (!CHECK(pipe(way) == 0)) return -1;
     const pid_t pid = fork();
     if (pid == 0) {
+        steps_made = 0;
         kill_pass = pass, kill_index = index;
         freopen("/dev/null", "w", stderr);
         const tp_status st = train(dir, threads, resume);
         if (st != TP_OK) printf("%s\n", tp_last_error());
         fflush(stdout);
-        _exit(st == TP_OK ? 0 : 1);
+        _exit(st == TP_OK && write(way[1], &steps_made, sizeof steps_made) == sizeof steps_made ? 0 : 1);
     }
+    close(way[1]);
     if (seconds > 0) {
         tp_test_sleep(seconds);
         kill(pid, SIGKILL);
     }
+    steps_made = -1;
+    if (read(way[0], &steps_made, sizeof steps_made) < 0) steps_made = -1;
+    close(way[0]);
     waitpid(pid, &status, 0);
     return status;
 }
@@ -122,6 +138,14 @@ static const char *folder(const char *name)
     at = !at;
     snprintf(path[at], sizeof path[at], "%s/%s", root, name);
     return path[at];
+}
+/* The step of the checkpoint that a resume finds; 0: none. */
+static int saved_step(const char *dir)
+{
+    char path[1100];
+    if (tp_checkpoint_state_latest(dir, path, sizeof path) != TP_OK) return 0;
+    const char *name = strstr(path, "/model-");
+    return CHECK_MSG(name != NULL, "%s", path) ? atoi(name + strlen("/model-")) : 0;
 }
 /* The bytes of the last checkpoint. */
 static char *last_checkpoint(const char *dir, size_t *size)
@@ -150,7 +174,7 @@ TEST(killed_trainings_on_a_parallel_flow_end_with_the_same_bytes)
     size_t size = 0;
     char *want = NULL, what[200];
     double longest = 0;
-    int kills = 0, tries = 0;
+    int kills = 0, tries = 0, resumes = 0;
     for (int t = 0; t < 3; t++) {
         const double start = tp_time();
         CHECK(train_apart(whole, threads[t], false, 0, -1, -1) == 0);
@@ -177,11 +201,16 @@ TEST(killed_trainings_on_a_parallel_flow_end_with_the_same_bytes)
                 kills += killed(status), tries++;
                 CHECK_MSG(killed(status) || (status == 0 && timed), "%s: status %d", what, status);
             }
+            const int saved = saved_step(broken);
             CHECK_MSG(train_apart(broken, threads[(t + round) % 3], true, 0, -1, -1) == 0, "%s: no resume", what);
+            CHECK_MSG(steps_made >= 0 && steps_made <= STEPS * EPOCHS - saved, "%s: %d steps after %d were saved", what,
+                      (int)steps_made, saved);
+            resumes += saved > 0;
             check_same(broken, want, size, what);
         }
     CHECK_MSG(kills >= tries / 2, "%d of %d were killed", kills, tries);
-    printf("     %d kills\n", kills);
+    if (rounds > 1) CHECK(resumes > 0); /* not all began anew */
+    printf("     %d kills, %d resumes from a checkpoint\n", kills, resumes);
     tp_free(want);
 }
 

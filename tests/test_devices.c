@@ -2139,6 +2139,12 @@ TEST(wrong_placement_is_a_sentence)
 
     tp_device *none[1];
     CHECK_ERR(tp_cpu_devices_new(0, 1, NULL, none), TP_ERR_ARG, "0 CPU devices make no sense");
+    for (int i = 0; i < 2; i++) { /* after a failure there is no device, whatever was in the array */
+        none[0] = d[0];
+        if (i) CHECK_ERR(tp_cpu_devices_new(1, -1, NULL, none), TP_ERR_ARG, "-1 threads for a CPU device");
+        else CHECK_ERR(tp_cpu_devices_new(1, 1, "z80", none), TP_ERR_UNSUPPORTED, "instruction set 'z80' is unknown");
+        CHECK(!none[0]);
+    }
     for (int i = 0; i < 2; i++) d[i]->close(d[i]);
 }
 

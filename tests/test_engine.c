@@ -291,7 +291,12 @@ TEST(instruction_sets_need_their_bits)
     } cases[] = {{1, 4, 0, 0},  {7, 4, 0, 0},  {1, 2, 27, 0}, {1, 2, 12, 0}, {7, 1, 5, 0}, {7, 1, 16, 1},
                  {7, 1, 17, 1}, {7, 1, 30, 1}, {7, 1, 31, 1}, {1, 2, 5, 2},  {7, 1, 6, 2}};
     static const char *const names[] = {"sse2", "avx2", "avx512"};
-    const int best = tp__x86_level();
+    __builtin_cpu_init(); /* what the compiler's own library finds */
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    const int best = avx512 ? 2 : avx2;
+    CHECK_MSG(tp__x86_level() == best, "the processor has %s, tp finds %s", names[best], names[tp__x86_level()]);
     for (int i = 0; i < TP_COUNT(cases); i++) {
         const int want = best < cases[i].most ? best : cases[i].most;
         hidden.leaf = cases[i].leaf, hidden.reg = cases[i].reg, hidden.bit = cases[i].bit;
@@ -315,7 +320,6 @@ TEST(instruction_sets_need_their_bits)
 
 /* -- convolution --------------------------------------------------------------------------------------------- */
 
-/* All three results in double, from one loop that scatters: independent of how the engine is written. */
 /* What is fused into the forward pass and into the input gradient. */
 UNWATCHED static void conv_finish(const tp__conv_args *a, double *to, int64_t n, int64_t channels)
 {
@@ -336,6 +340,7 @@ UNWATCHED static void conv_want(double *want, int64_t n, int64_t channels)
     for (int64_t i = 0; i < n; i++)
         want[i] = all || (((uint32_t)(i / channels) * 2654435761u >> 16) + calls) % 4 == 0 ? 0 : (double)NAN;
 }
+/* All three results in double, from one loop that scatters: independent of how the engine is written. */
 UNWATCHED static void conv_reference(const tp__conv_args *a, double *y, double *dx, double *dw)
 {
     conv_want(y, a->g.B * a->g.OH * a->g.OW * a->g.O, a->g.O);
@@ -869,7 +874,10 @@ static double ulps(float got, double want)
 {
     if (want != want) return got != got ? 0 : INFINITY;
     float w = (float)want;
-    if (isinf(w) || isinf(got)) return got == w || fabs(want) > 3.402823e38 ? (got == w ? 0 : 1) : INFINITY;
+    if (isinf(w) || isinf(got)) {
+        const bool edge = fabs(want) > 3.402823e38 && fabsf(got) > 3.402823e38f && (got > 0) == (want > 0);
+        return got == w ? 0 : edge ? 1 : INFINITY;
+    }
     double unit = (double)w == 0 ? 1.4012985e-45 : (double)(nextafterf(fabsf(w), INFINITY) - fabsf(w));
     return fabs((double)got - want) / unit;
 }
@@ -931,7 +939,7 @@ TEST(vec_unary_against_libm)
                 f[k].find(d)(N, y, in);
                 for (int j = 0; j < N; j++) {
                     double e = ulps(y[j], f[k].fn((double)x[j]));
-                    if (!(e <= worst)) worst = e, at = x[j];
+                    if (!(e <= worst)) worst = tp_test_worse(worst, e), at = x[j];
                 }
             }
             CHECK_MSG(worst <= f[k].limit + 1e-3, "%s %s: %g ulp at %.9g", isa_names[i], f[k].name, worst, (double)at);
@@ -954,8 +962,7 @@ TEST(scalar_maths_against_libm)
         e[1] = ulps(tp_logf(x), log(d));
         e[2] = ulps(tp_tanhf(x), tanh(d));
         e[3] = ulps(tp_erff(x), erf(d));
-        for (int k = 0; k < 4; k++)
-            if (!(e[k] <= worst[k])) worst[k] = e[k];
+        for (int k = 0; k < 4; k++) worst[k] = tp_test_worse(worst[k], e[k]);
     }
     CHECK_MSG(worst[0] <= 1.2, "exp: %g ulp", worst[0]);
     CHECK_MSG(worst[1] <= 1.2, "log: %g ulp", worst[1]);

@@ -589,6 +589,27 @@ TEST(flows_that_need_the_end_of_a_pass)
     }
 }
 
+/* The size of a flow without an end does not limit a batch. */
+TEST(batches_of_a_flow_without_an_end_may_be_large)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = tp_df_locally_shuffle(numbers(3, 0), 2);
+        df = kind ? tp_df_batch(df, 7) : tp_df_batch_by_shape(df, 7);
+        for (int i = 0; i < 3; i++) CHECK(tp_df_next(df, &dp) == TP_OK && dp.c[0].shape.dim[0] == 7);
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+    tp_dataflow *df = tp_df_batch(tp_df_take(tp_df_locally_shuffle(numbers(3, 0), 2), 3), 7);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "batch_size is 7 but there are only 3 datapoints");
+    tp_df_free(df);
+}
+
+static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
 static bool none(const tp_datapoint *dp, const tp_map_call *call) { return (void)dp, (void)call, false; }
 /* A batch may need the datapoints of several passes, which give none. Without any datapoint there is none to wait for. */
 TEST(batches_of_one_shape_may_need_several_passes)
@@ -600,10 +621,20 @@ TEST(batches_of_one_shape_may_need_several_passes)
     CHECK_STR(walk_from(df, 0, 2, 9), "0,1,2,0,1,2,0 1,2,0,1,2,0,1 | 2,0,1,2,0,1,2 0,1,2,0,1,2,0");
     CHECK_STR(walk_from(df, 1, 1, 9), "2,0,1,2,0,1,2 0,1,2,0,1,2,0");
     tp_df_free(df);
+    for (int kind = 0; kind < 4; kind++) { /* also through a thread that reads ahead, and through several of them */
+        df = tp_df_batch_by_shape(kind % 2 ? tp_df_prefetch(numbers(3, 0)) : numbers(3, 0), 7);
+        df = tp_df_prefetch(kind < 2 ? df : tp_df_parallel_map(df, as_it_is, .num_thread = 2, .keeps_all = TP_YES));
+        df = tp_df_fixed_size(df, 2);
+        CHECK_STR(walk_from(df, 0, 2, 9), "0,1,2,0,1,2,0 1,2,0,1,2,0,1 | 2,0,1,2,0,1,2 0,1,2,0,1,2,0");
+        CHECK_STR(walk_from(df, 1, 1, 9), "2,0,1,2,0,1,2 0,1,2,0,1,2,0"); /* a seek over such passes */
+        tp_df_free(df);
+    }
+    tp_dataflow *one[1] = {tp_df_batch_by_shape(numbers(3, 0), 7)};
     tp_dataflow *const empty[] = {tp_df_repeated(tp_df_batch_by_shape(tp_df_filter(numbers(3, 0), none), 7), -1),
                                   tp_df_repeated(tp_df_filter(tp_df_batch_by_shape(numbers(3, 0), 2), none), -1),
                                   tp_df_repeated(tp_df_cache(tp_df_batch_by_shape(numbers(3, 0), 7)), -1),
-                                  tp_df_fixed_size(tp_df_prefetch(tp_df_batch_by_shape(numbers(3, 0), 7)), 2)};
+                                  tp_df_fixed_size(tp_df_multi_process(tp_df_batch_by_shape(numbers(3, 0), 7), 2), 2),
+                                  tp_df_repeated(tp_df_concat(one, 1), -1)};
     tp_datapoint dp = {0, NULL, 0};
     for (int i = 0; i < TP_COUNT(empty); i++) {
         CHECK_ERR(tp_df_next(empty[i], &dp), TP_ERR_STATE, "a whole pass");
@@ -707,11 +738,6 @@ TEST(wrong_arguments_are_sentences)
     tp_test_alloc_reset();
 }
 
-static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
-{
-    (void)in, (void)out, (void)call;
-    return TP_OK;
-}
 static tp_status component_as_it_is(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
 {
     (void)in, (void)out, (void)call;
@@ -940,12 +966,25 @@ TEST(a_failure_names_its_datapoint)
     tp_datapoint_free(&dp);
 }
 
+static tp_status fail_at(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)out;
+    const int value = *(const int32_t *)in->c[0].data % 100;
+    return value == *(const int *)call->user ? tp_fail(TP_ERR_IO, "cat.jpg cannot be read") : TP_OK;
+}
+static tp_status not_at_five(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user;
+    return index == 5 ? tp_fail(TP_ERR_IO, "cat.jpg cannot be read")
+                      : pass_and_index((void *)(uintptr_t)&lengths[9], pass, index, dp);
+}
 /* 0, 2, a failure, 4, .. 8 */
 static tp_dataflow *failing(void) { return tp_df_map(passes_of(9, true), fail_at_3); }
 /* Flows that meet the failure. NULL: no more. */
 static tp_dataflow *flow_with_a_failure(int which)
 {
     static const int first = 0;
+    static int five = 5;
     static const double chances[2] = {0.9, 0.1};
     tp_dataflow *two[2];
     switch (which) {
@@ -970,9 +1009,182 @@ static tp_dataflow *flow_with_a_failure(int which)
     case 16: return tp_df_batch(failing(), 2, .pad = TP_YES);
     case 17: return tp_df_shard(failing(), 0, 2);
     case 18: return tp_df_shard(failing(), 1, 2);
+    case 19: two[0] = passes_of(9, true), two[1] = failing(); return tp_df_join(two, 2);
+    case 20: two[0] = failing(), two[1] = tp_df_map(passes_of(9, true), fail_at, &five); return tp_df_join(two, 2);
+    case 21: return tp_df_multi_process(failing(), 1);
+    case 22: return tp_df_multi_process(failing(), 2);
+    case 23: return tp_df_from_generator(not_at_five, NULL);
+    case 24: return tp_df_map(tp_df_from_generator(not_at_five, NULL), as_it_is);
+    case 25: return tp_df_shard(tp_df_from_generator(not_at_five, NULL), 1, 3);
+    case 26: return tp_df_shard(tp_df_from_generator(not_at_five, NULL), 2, 3);
+    case 27: return tp_df_multi_process(tp_df_from_generator(not_at_five, NULL), 2);
     default: return NULL;
     }
 }
+/* A pass of flows that are joined ends behind a failure of one of them, also one that a seek meets; no pair is shifted. */
+TEST(a_failure_shifts_no_pairs)
+{
+    static int at_3 = 3;
+    tp_datapoint dp = {0, NULL, 0};
+    for (int kind = 0; kind < 3; kind++)
+        for (int skip = 0; skip < 6; skip++) {
+            tp_dataflow *three[3];
+            three[kind] = tp_df_map(passes_of(9, true), fail_at, &at_3);
+            for (int i = 1; i < 3; i++) three[(kind + i) % 3] = passes_of(9, true);
+            tp_dataflow *df = tp_df_join(three, 3);
+            int64_t k = 0;
+            tp_status st = skip ? tp_df_seek(df, skip, &k) : TP_OK;
+            CHECK(st == (skip > 3 ? TP_ERR_IO : TP_OK) && k == (skip > 3 ? 0 : skip));
+            for (int i = skip; i < 3; i++) {
+                CHECK_OK(tp_df_next(df, &dp));
+                for (int c = 0; c < 3; c++) CHECK(tp_tensor_get(&dp.c[c], 0) == i);
+            }
+            if (skip <= 3) CHECK_ERR(tp_df_next(df, &dp), TP_ERR_IO, "cat.jpg cannot be read");
+            CHECK(tp_df_next(df, &dp) == TP_END && tp_df_next(df, &dp) == TP_END);
+            CHECK_OK(tp_df_restart(df, 0));
+            for (int i = 0; i < 3; i++) {
+                CHECK_OK(tp_df_next(df, &dp));
+                for (int c = 0; c < 3; c++) CHECK(tp_tensor_get(&dp.c[c], 0) == i);
+            }
+            CHECK_ERR(tp_df_next(df, &dp), TP_ERR_IO, "cat.jpg cannot be read");
+            CHECK_OK(tp_df_seek(df, 2, &k));
+            CHECK(k == 0 && tp_df_next(df, &dp) == TP_END);
+            tp_df_free(df);
+        }
+    tp_datapoint_free(&dp);
+}
+
+/* A rank leaves a datapoint that failed behind, its own or another rank's, and gives its own ones, each once. */
+TEST(a_failure_shifts_no_rank)
+{
+    for (int n = 1; n <= 3; n++)
+        for (int rank = 0; rank < n; rank++)
+            for (int bad = 0; bad < 7; bad++)
+                for (int how = 0; how < 3; how++) { /* it skips by number, or reads and meets the failures of others */
+                    tp_datapoint dp = {0, NULL, 0};
+                    tp_dataflow *df = tp_df_map(passes_of(7, true), fail_at, &bad, .keeps_all = how ? TP_NO : TP_YES);
+                    int failures = 0;
+                    df = tp_df_shard(df, rank, n);
+                    for (int i = rank; i < 7; i += n) {
+                        tp_status st = how == 2 ? tp_df_seek(df, 1, NULL) : tp_df_next(df, &dp);
+                        if (st == TP_ERR_IO && i != bad && ++failures)
+                            st = how == 2 ? tp_df_seek(df, 1, NULL) : tp_df_next(df, &dp);
+                        failures += st == TP_ERR_IO;
+                        CHECK_MSG(st == (i == bad ? TP_ERR_IO : TP_OK), "rank %d of %d, %d fails: %d is %s", rank, n,
+                                  bad, i, tp_status_name(st));
+                        if (st == TP_OK && how < 2)
+                            CHECK_MSG(tp_tensor_get(&dp.c[0], 0) == i, "rank %d of %d, %d fails: %g, not %d", rank, n,
+                                      bad, tp_tensor_get(&dp.c[0], 0), i);
+                    }
+                    tp_status st;
+                    while ((st = tp_df_next(df, &dp)) == TP_ERR_IO) failures++; /* behind its last one */
+                    CHECK(st == TP_END && failures == (how ? 1 : bad % n == rank));
+                    tp_df_free(df);
+                    tp_datapoint_free(&dp);
+                }
+}
+
+/* Datapoint *user of pass 0 fails the first time. */
+static bool is_away;
+static tp_status back_later(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (is_away && index == *(const int *)user) {
+        is_away = false;
+        return tp_fail(TP_ERR_IO, "the disk is away");
+    }
+    return pass_and_index((void *)(uintptr_t)&lengths[4], pass, index, dp);
+}
+/* A restart behind a failure begins the pass anew: what is there now is given, in its place, in this pass and later. */
+TEST(a_restart_behind_a_failure_begins_anew)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int bad = 0; bad < 4; bad++)
+        for (int how = 0; how < 2; how++)
+            for (int kind = 0; kind < 3; kind++) {
+                tp_dataflow *df = tp_df_from_generator(back_later, &bad);
+                df = kind == 0 ? tp_df_fixed_size(df, 6) : kind == 1 ? tp_df_cache(df) : tp_df_fixed_size(df, 2);
+                const char *want = kind == 1 ? "0 1 2 3 | 0 1 2 3 | 0 1 2 3"
+                                   : kind    ? "0 1 | 2 3 | 100 101"
+                                             : "0 1 2 3 100 101 | 102 103 200 201 202 203 | 300 301 302 303 400 401";
+                is_away = true;
+                if (how) {
+                    CHECK(tp_df_seek(df, bad + 1, NULL) == (kind == 2 && bad > 1 ? TP_OK : TP_ERR_IO));
+                } else {
+                    for (int i = 0; i < bad && (kind < 2 || i < 2); i++) CHECK_OK(tp_df_next(df, &dp));
+                    CHECK(tp_df_next(df, &dp) == (kind == 2 && bad > 1 ? TP_END : TP_ERR_IO));
+                }
+                is_away = false;
+                const char *got = walk_from(df, 0, 3, 99);
+                CHECK_MSG(strcmp(got, want) == 0, "kind %d, %d fails: %s", kind, bad, got);
+                tp_df_free(df);
+            }
+    for (int pass = 0; pass < 3;
+         pass++) { /* the first datapoint of a later pass, which goes on where the last one ended */
+        int bad = 2 * pass % 4;
+        tp_dataflow *df = tp_df_fixed_size(tp_df_from_generator(back_later, &bad), 2);
+        is_away = false;
+        for (int i = 0; i < pass; i++) walk_from(df, i, 1, 99);
+        CHECK_OK(tp_df_restart(df, pass));
+        is_away = true;
+        CHECK_ERR(tp_df_next(df, &dp), TP_ERR_IO, "the disk is away");
+        CHECK_STR(walk_from(df, pass, 2, 99), pass == 0   ? "0 1 | 2 3"
+                                              : pass == 1 ? "2 3 | 100 101"
+                                                          : "100 101 | 102 103");
+        CHECK_OK(tp_df_restart(df, pass)); /* a pass that goes on behind the failure is followed by the next one */
+        is_away = true;
+        int failures = 0, given = 0;
+        for (tp_status st; (st = tp_df_next(df, &dp)) != TP_END;) failures += st < TP_OK, given += st == TP_OK;
+        CHECK(given == 2 && failures == 1);
+        CHECK_STR(walk_from(df, pass + 1, 1, 99), pass == 0 ? "3 100" : pass == 1 ? "101 102" : "103 200");
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
+/* A flow whose restart failed begins the pass that was asked for, when it can. */
+static int restarts_that_fail;
+static tp_status restart_later(tp_dataflow *df, int64_t pass)
+{
+    if (pass > 1 && restarts_that_fail-- > 0) return tp_fail(TP_ERR_IO, "the disk is away");
+    *(int64_t *)df->user = 100 * pass;
+    return TP_OK;
+}
+static tp_status next_of_three(tp_dataflow *df, tp_datapoint *dp)
+{
+    int64_t *at = (int64_t *)df->user;
+    tp_status st = *at % 100 < 3 ? tp_datapoint_resize(dp, 1) : TP_END;
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) tp_tensor_set(&dp->c[0], 0, (double)(*at)++);
+    return st;
+}
+static tp_dataflow *restarted_later(void)
+{
+    tp_dataflow *df = tp_df_new("mine", sizeof(int64_t), 0);
+    df->next = next_of_three;
+    df->restart = restart_later;
+    return df;
+}
+TEST(a_restart_that_failed_is_made_again)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int kind = 0; kind < 5; kind++) {
+        tp_dataflow *df = kind == 2   ? tp_df_repeated(restarted_later(), -1)
+                          : kind == 3 ? tp_df_fixed_size(restarted_later(), 50)
+                          : kind == 4 ? tp_df_map(restarted_later(), as_it_is)
+                                      : restarted_later();
+        restarts_that_fail = 1;
+        for (int i = 0; i < 6 && (kind == 2 || kind == 3); i++) CHECK_OK(tp_df_next(df, &dp));
+        if (kind == 2 || kind == 3) CHECK_ERR(tp_df_next(df, &dp), TP_ERR_IO, "the disk is away");
+        else CHECK_ERR(tp_df_restart(df, 2), TP_ERR_IO, "the disk is away");
+        if (kind == 1) CHECK_OK(tp_df_seek(df, 1, NULL));
+        CHECK_OK(tp_df_next(df, &dp));
+        CHECK_MSG(tp_tensor_get(&dp.c[0], 0) == (kind == 1 ? 201 : 200), "flow %d gives %g", kind,
+                  tp_tensor_get(&dp.c[0], 0));
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
 /* What a step came to: a datapoint, the end, or the sentence of a failure. */
 static const char *came_to(tp_status st, const tp_datapoint *dp)
 {

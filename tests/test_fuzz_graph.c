@@ -1115,7 +1115,7 @@ static void judge(const tp_operation *o, const tp_tensor *in, const tp_tensor *o
         const int64_t n = tp_tensor_size(x);
         for (int64_t j = 0; j < n; j++) {
             const double d = fabs(tp_tensor_get(x, j) - tp_tensor_get(z, j));
-            if (!(d <= noise)) noise = d; /* NaN, too */
+            noise = tp_test_worse(noise, d);
         }
         const double most = largest(x), tol = 2e-5 * most + 200 * noise + 1e-30;
         for (int64_t j = 0; j < n && most < 1e30 && noise < 0.01 * most + 1e-6; j++)

@@ -580,6 +580,49 @@ TEST(images_are_what_they_were)
     CHECK_MSG(n_released == n_made, "%d of %d functions were released", n_released, n_made);
 }
 
+/* What is compiled for AVX2 computes what is compiled for every processor, which TP_ISA=naive asks for. */
+TEST(instruction_sets_give_the_same_bits)
+{
+    static const int64_t sides[] = {1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 70, 131, 260};
+    tp_transform t;
+    tp_tensor in, out[2];
+    char saved[64] = "";
+    const char *env = getenv("TP_ISA");
+    int n_compared = 0;
+    if (env) snprintf(saved, sizeof saved, "%s", env);
+    memset(&t, 0, sizeof t);
+    memset(&in, 0, sizeof in);
+    memset(out, 0, sizeof out);
+    for (int i = 0; i < 3000; i++) {
+        tp_status st[2] = {TP_OK, TP_OK};
+        char text[4096];
+        for (int k = 0; k < 2; k++) {
+            state = tp_test_mix((uint64_t)i) ^ tp_hash_name("instruction sets");
+            odd = false;
+            if (k) unsetenv("TP_ISA");
+            else setenv("TP_ISA", "naive", 1);
+            tp_augmentor *a = any_augmentor(1);
+            const int64_t h = DRAW_OF(sides), w = DRAW_OF(sides);
+            st[k] = tp_aug_draw(a, h, w, 1, i, &t);
+            if (t.out_h * t.out_w > 100000) st[k] = TP_ERR_SHAPE;
+            if (st[k] == TP_OK) any_image(&in, h, w);
+            if (st[k] == TP_OK) st[k] = tp_aug_apply_image(&t, &in, &out[k]);
+            tp_transform_text(&t, text, sizeof text);
+            tp_aug_free(a);
+        }
+        CHECK(st[0] == st[1]);
+        n_compared += st[0] == TP_OK;
+        CHECK_MSG(st[0] != TP_OK || (tp_tensor_bytes(&out[0]) == tp_tensor_bytes(&out[1]) &&
+                                     memcmp(out[0].data, out[1].data, tp_tensor_bytes(&out[0])) == 0),
+                  "case %d: %s", i, text);
+    }
+    if (env) setenv("TP_ISA", saved, 1);
+    CHECK_MSG(n_compared > 1000, "%d images were compared", n_compared);
+    tp_tensor_free(&in);
+    for (int k = 0; k < 2; k++) tp_tensor_free(&out[k]);
+    tp_transform_free(&t);
+}
+
 TEST(what_does_not_fit_is_told) { run_section("misfits", 1600, 5, one_misfit); }
 
 /* ==== >>flows ========================================================================================= */

@@ -1615,6 +1615,10 @@ TEST(dependencies_are_found)
     CHECK(tp_depends_on(&c, 1, c->op));
     CHECK(!tp_depends_on(&c, 1, b->op));
     CHECK(tp_depends_on(&d, 1, b->op)); /* through a control edge */
+    tp_graph *small = tp_graph_new(NULL);
+    tp_node *only = tp_const(small, 1); /* nothing of another graph depends on it */
+    CHECK(!tp_depends_on(&d, 1, only->op));
+    tp_graph_free(small);
     tp_graph_free(g);
 }
 
@@ -1746,6 +1750,19 @@ TEST(variables_are_frozen_in_two_ways)
     /* what was not trained anyway is left alone */
     CHECK(tp_node_variable(statistic) && !in_collection(g, TP_KEY_MODEL_VARIABLES, "statistic"));
     CHECK(!tp_node_variable(both) && in_collection(g, TP_KEY_MODEL_VARIABLES, "both"));
+    /* a variable that was there before stays as it is */
+    d.name = "before";
+    tp_node *before = tp_get_variable(g, &d);
+    tp_variable_scope_desc reuse;
+    memset(&reuse, 0, sizeof reuse);
+    reuse.reuse = TP_REUSE_AUTO;
+    tp_variable_scope_push(g, &reuse);
+    tp_freeze_variables_push(g, false, true);
+    CHECK(tp_get_variable(g, &d) == before);
+    tp_variable_scope_pop(g);
+    tp_variable_scope_pop(g);
+    CHECK(in_collection(g, TP_KEY_TRAINABLE_VARIABLES, "before") &&
+          !in_collection(g, TP_KEY_MODEL_VARIABLES, "before"));
     tp_node *y = tp_add(tp_add(stopped, skipped), both), *vars[3], *dy[3];
     static const char *const names[3] = {"stopped", "skipped", "both"};
     for (int i = 0; i < 3; i++) vars[i] = tp_find_variable(g, names[i])->node;
@@ -2143,6 +2160,8 @@ static tp_node *variable_of(tp_graph *g, const char *name)
 {
     return tp_get_variable_as(g, name, TP_F32, shape1(3), tp_init_zeros());
 }
+static void bad_absolute_scope(tp_graph *g) { tp_name_scope_push(g, "a\"b/"); }
+static void bad_cached_scope(tp_graph *g) { tp_cached_name_scope_push(g, "a+c", true); }
 static void bad_name_scope(tp_graph *g) { tp_name_scope_push(g, "a+b"); }
 static void bad_variable_scope(tp_graph *g) { push_scope(g, "a:b", 0); }
 static void bad_variable_name(tp_graph *g) { variable_of(g, "W:0"); }
@@ -2360,6 +2379,8 @@ TEST(mistakes_of_names_and_scopes_in_full)
 {
     static const mistake m[] = {
         {bad_name_scope, TP_ERR_NAME, "'a+b' is no name for a scope: " LETTERS},
+        {bad_absolute_scope, TP_ERR_NAME, "'a\"b/' is no name for a scope: " LETTERS},
+        {bad_cached_scope, TP_ERR_NAME, "'a+c' is no name for a scope: " LETTERS},
         {bad_variable_scope, TP_ERR_NAME, "'a:b' is no name for a scope: " LETTERS},
         {bad_variable_name, TP_ERR_NAME, "'W:0' is no name for a variable: " LETTERS ", '/'"},
         {no_variable_name, TP_ERR_NAME, "'NULL' is no name for a variable: " LETTERS ", '/'"},
@@ -2756,6 +2777,35 @@ TEST(more_parts_than_an_op_has_outputs)
     CHECK_HAS(tp_graph_error(g),
               "257 parts are more than the 256 of one split: cut its input into fewer with tp_slice first");
     tp_graph_free(g);
+}
+
+/* The variables of two graphs have the same ids. */
+TEST(a_session_has_the_variables_of_its_graph)
+{
+    tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
+    tp_get_variable_as(g, "own", TP_F32, shape1(2), tp_init_constant(5));
+    for (int i = 0; i < 3; i++)
+        tp_get_variable_as(h, i ? i == 1 ? "b" : "c" : "a", TP_F32, shape2(8, 8), tp_init_ones());
+    tp_session *s = tp_session_new(g, NULL);
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < 3; i++) {
+        const tp_variable *v = tp_graph_variable(h, i);
+        char said[80];
+        snprintf(said, sizeof said, "'%s' is not a variable of this session's graph", v->name);
+        CHECK_ERR(tp_session_read(s, v, &t), TP_ERR_ARG, said);
+        CHECK(tp_tensor_bytes(&t) == 0);
+    }
+    if (CHECK_OK(tp_tensor_resize(&t, TP_F32, shape2(8, 8)))) {
+        for (int i = 0; i < 64; i++) tp_tensor_set(&t, i, 7);
+        for (int i = 0; i < 3; i++)
+            CHECK_ERR(tp_session_load(s, tp_graph_variable(h, i), &t), TP_ERR_ARG, "not a variable of this session's");
+    }
+    CHECK_NEAR(variable(s, "own"), 5, 0, 0);
+    tp_tensor_free(&t);
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_graph_free(h);
 }
 
 TEST(runs_that_are_refused_in_full)
@@ -4726,6 +4776,31 @@ TEST(who_reads_after_a_delayed_writer_waits_too)
         CHECK_NEAR(tp_tensor_get(out[0], 0), -(x + 1), 0, 0);
         CHECK_NEAR(tp_tensor_get(out[1], 0), tanh(x * x / 8), 1e-6, 0);
         CHECK_NEAR(tp_tensor_get(out[2], 0), x + 1, 0, 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* A writer that is older than a read_after and waits for who reads the old value may write between what the read_after reads and who
+ * reads that. They all see one value, whether it is fetched or not. */
+TEST(who_reads_after_sees_one_value)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(3));
+    tp_node *next = tp_assign_add(v, tp_const(g, 1), NULL), *r = tp_read_after(v, tp_const(g, 0)), *fetch[6];
+    const tp_tensor *out[6];
+    fetch[0] = next;
+    fetch[1] = tp_square(v); /* next waits for it */
+    fetch[2] = tp_neg(r);
+    fetch[3] = tp_add(next, r);
+    fetch[4] = tp_named(r, "view");
+    fetch[5] = r;
+    tp_session *s = tp_session_new(g, NULL);
+    double x = 3;
+    for (int n = 3; n <= 6; n++, x++) {
+        const double want[6] = {x + 1, x * x, -x, x + 1 + x, x, x};
+        if (!CHECK_OK(tp_session_run(s, NULL, 0, fetch, n, out))) break;
+        for (int i = 0; i < n; i++) CHECK_NEAR(tp_tensor_get(out[i], 0), want[i], 0, 0);
     }
     tp_session_free(s);
     tp_graph_free(g);

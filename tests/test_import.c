@@ -1344,7 +1344,7 @@ TEST(dimensions_are_named)
     put_io(&graph, 11, "x", 1, 7, many);
     put_node(&graph, "Shape", "x", "shape", NULL);
     put_weight(&graph, "two", 7, 1, one, two, 8);
-    put_node(&graph, "Mul", "shape,two", "more", NULL);
+    put_node(&graph, "Add", "shape,two", "more", NULL);
     put_node(&graph, "Cast", "more", "y", int_attribute("to", 1));
     put_io(&graph, 12, "y", 1, 1, (const int64_t[]){7});
     put_model(&file, &graph, 13);
@@ -1353,6 +1353,18 @@ TEST(dimensions_are_named)
         "not known cannot be expressed; give it in .dims, or, if the dimension has no name, by a placeholder of "
         "known shape in .inputs: one of dimension 0 of 'x' ('n'), dimension 1 of 'x' ('m'), dimension 2 of 'x', "
         "dimension 3 of 'x' ('n'), dimension 4 of 'x' ('n'), dimension 5 of 'x' ('n'), ..."));
+
+    /* a multiple of it names it */
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 7, many);
+    put_node(&graph, "Shape", "x", "shape", NULL);
+    put_weight(&graph, "two", 7, 1, one, two, 8);
+    put_node(&graph, "Mul", "shape,two", "more", NULL);
+    put_node(&graph, "Cast", "more", "y", int_attribute("to", 1));
+    put_io(&graph, 12, "y", 1, 1, (const int64_t[]){7});
+    put_model(&file, &graph, 13);
+    CHECK(refused(&file, NULL, "not known cannot be expressed; give it in .dims: dimension 0 of 'x' ('n')"));
 }
 
 /* -- activations of recurrent operators */
@@ -1718,6 +1730,35 @@ TEST(if_takes_its_branch)
         put_model(&file, &graph, 13);
         CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[1] == (cond ? -2 : 2));
     }
+}
+
+/* A weight that is the output of a branch is trained as it would be without the If. */
+TEST(if_gives_a_weight)
+{
+    static const float w[] = {1, 2, 3, 4};
+    static msg then;
+    graph.n = then.n = 0;
+    put_io(&then, 12, "w", 1, 2, two_by_2);
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "cond", 9, 0, NULL, "\1", 1);
+    put_weight(&graph, "w", 1, 2, two_by_2, w, sizeof w);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "If", "cond", "chosen", graph_attribute("then_branch", &then));
+    put_node(&graph, "MatMul", "x,chosen", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.trainable = TP_YES;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m))) {
+        tp_variable *v = tp_find_variable(g, "w");
+        tp_node *dw = NULL;
+        if (CHECK(v != NULL)) tp_gradients(tp_sum(m.output[0].node), &v->node, 1, &dw);
+        CHECK(dw != NULL && !tp_is_poison(dw));
+    }
+    tp_graph_free(g);
 }
 
 /* A branch that gives the sizes of x, the first of which is not known when the graph is built. */
@@ -2636,6 +2677,144 @@ TEST(labels_that_are_no_class)
     }
 }
 
+/* Imports `file`, a model of one input, feeds x, and reads its output y and, if dx is not NULL, the gradient of its sum; at most 16
+ * numbers of each. Returns the number of elements of y; -1: an error. */
+static int values_and_gradient(tp_dtype dtype, tp_shape shape, const void *x, double *y, double *dx)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_session *s = NULL;
+    int n = -1;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m))) {
+        tp_node *fetch[2] = {m.output[0].node, NULL};
+        const tp_tensor *out[2] = {NULL, NULL};
+        const tp_feed feed = tp_make_feed(m.input[0].node, dtype, shape, x);
+        if (dx) tp_gradients(tp_sum(fetch[0]), &m.input[0].node, 1, &fetch[1]);
+        if (CHECK((s = tp_session_new(g, NULL)) != NULL) &&
+            CHECK_OK(tp_session_run(s, &feed, 1, fetch, dx ? 2 : 1, out))) {
+            n = (int)tp_tensor_size(out[0]);
+            for (int i = 0; i < n && i < 16; i++) y[i] = tp_tensor_get(out[0], i);
+            for (int i = 0; dx && i < tp_tensor_size(out[1]) && i < 16; i++) dx[i] = tp_tensor_get(out[1], i);
+        }
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    return n;
+}
+
+/* The loss is that of the label's class alone: a class of probability 0, whose logarithm is -infinity, changes nothing. Neither does
+ * the class that stands for an ignored label. */
+TEST(losses_beside_a_class_of_probability_zero)
+{
+    static const char *const op[] = {"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"};
+    static const float x[6] = {-INFINITY, -1, -2, -INFINITY, -3, -1};
+    static const int64_t by_class[] = {2, 3}, label[2][2] = {{1, 2}, {1, -1}};
+    const double lost = log(1 + exp(-1.0)), p = 1 / (1 + exp(-1.0)), q = 1 / (1 + exp(-2.0));
+    for (int i = 0; i < 4; i++) {
+        const bool ignores = i / 2 == 1;
+        double y[16], dx[16];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, by_class);
+        put_weight(&graph, "label", 7, 1, two, label[i / 2], 16);
+        put_node(&graph, op[i % 2], "x,label", "y", ignores ? int_attribute("ignore_index", -1) : NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 17);
+        if (!CHECK(values_and_gradient(TP_F32, tp_make_shape_n(2, by_class), x, y, dx) == 1)) continue;
+        const double n = ignores ? 1 : 2;
+        if (i % 2) {
+            CHECK_NEAR(y[0], 1, 0, 1e-6);
+            const double want[6] = {0, -1 / n, 0, 0, 0, ignores ? 0 : -0.5};
+            for (int k = 0; k < 6; k++) CHECK_NEAR(dx[k], want[k], 0, 0);
+        } else {
+            CHECK_NEAR(y[0], ignores ? lost : (lost + log(1 + exp(-2.0))) / 2, 1e-6, 0);
+            const double want[6] = {
+                0, (p - 1) / n, (1 - p) / n, 0, ignores ? 0 : (1 - q) / 2, ignores ? 0 : (q - 1) / 2};
+            for (int k = 0; k < 6; k++) CHECK_NEAR(dx[k], want[k], 0, 1e-6);
+        }
+    }
+}
+
+/* asinh and acosh near 0 and 1, and where the square of x is infinite. */
+TEST(inverse_hyperbolic_functions)
+{
+    static const double of_asinh[] = {0, 1e-4, -1e-4, 0.1249, 0.125, -0.9, 1, 3, -1e19, 1e38, INFINITY, -INFINITY},
+                        of_acosh[] = {1.0001220703125, 1.125, 1.5, 2, 10, 1e19, 2e19, 1e38, INFINITY, 3, 4, 5};
+    for (int i = 0; i < 4; i++) {
+        const bool sine = i % 2 == 0, is_double = i / 2 == 1;
+        const double *x = sine ? of_asinh : of_acosh, exact = is_double ? 3e-15 : 1.2e-6;
+        const tp_shape shape = tp_make_shape(12);
+        double y[16], dx[16];
+        float single[12];
+        for (int k = 0; k < 12; k++) single[k] = (float)x[k];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", is_double ? 11 : 1, 1, shape.dim);
+        put_node(&graph, sine ? "Asinh" : "Acosh", "x", "y", NULL);
+        put_io(&graph, 12, "y", is_double ? 11 : 1, 1, shape.dim);
+        put_model(&file, &graph, 17);
+        const void *fed = is_double ? (const void *)x : single;
+        if (!CHECK(values_and_gradient(is_double ? TP_F64 : TP_F32, shape, fed, y, dx) == 12)) continue;
+        for (int k = 0; k < 12; k++) {
+            const double v = is_double ? x[k] : (double)single[k];
+            CHECK_NEAR(y[k], sine ? asinh(v) : acosh(v), 0, exact);
+            CHECK_NEAR(dx[k], sine ? 1 / hypot(v, 1) : 1 / (sqrt(v - 1) * sqrt(v + 1)), 1e-37, exact);
+        }
+    }
+}
+
+/* sinh and cosh up to the largest number, also where e^x is infinite, and sinh and atanh near 0, with their derivatives. */
+TEST(hyperbolic_functions)
+{
+    static const char *const op[] = {"Sinh", "Cosh", "Atanh"};
+    static const double wide[] = {0, 1e-30, -1e-5, 1e-3, 0.999, 1, -3, 20, 88.7, 89, 89.4, -89.4},
+                        narrow[] = {0, 1e-30, -1e-5, 1e-3, 0.1249, 0.125, -0.126, 0.5, -0.9, 0.99, 0.9375, -0.75};
+    for (int i = 0; i < 6; i++) {
+        const bool is_double = i / 3 == 1;
+        const double *x = i % 3 == 2 ? narrow : wide, exact = is_double ? 4e-15 : 2e-6;
+        const tp_shape shape = tp_make_shape(12);
+        double y[16], dx[16];
+        float single[12];
+        for (int k = 0; k < 12; k++) single[k] = (float)x[k];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", is_double ? 11 : 1, 1, shape.dim);
+        put_node(&graph, op[i % 3], "x", "y", NULL);
+        put_io(&graph, 12, "y", is_double ? 11 : 1, 1, shape.dim);
+        put_model(&file, &graph, 17);
+        const void *fed = is_double ? (const void *)x : single;
+        if (!CHECK(values_and_gradient(is_double ? TP_F64 : TP_F32, shape, fed, y, dx) == 12)) continue;
+        for (int k = 0; k < 12; k++) {
+            const double v = is_double ? x[k] : (double)single[k];
+            CHECK_NEAR(y[k], i % 3 == 0 ? sinh(v) : i % 3 == 1 ? cosh(v) : atanh(v), 0, exact);
+            CHECK_NEAR(dx[k],
+                       i % 3 == 0   ? cosh(v)
+                       : i % 3 == 1 ? sinh(v)
+                                    : 1 / ((1 - v) * (1 + v)),
+                       i % 3 == 1 ? exact : 0, exact);
+        }
+    }
+}
+
+/* The least integer is the least, although it has no negative. */
+TEST(the_least_integer_is_found)
+{
+    static const int32_t a[] = {5, INT32_MIN, 7, INT32_MAX};
+    static const int64_t four[] = {4}, b[] = {INT64_MIN + 1, INT64_MIN, 0, INT64_MAX};
+    double y[16];
+    for (int i = 0; i < 4; i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", i % 2 ? 7 : 6, 1, four);
+        put_node(&graph, i / 2 ? "ArgMax" : "ArgMin", "x", "y", NULL);
+        put_io(&graph, 12, "y", 7, 1, one);
+        put_model(&file, &graph, 17);
+        const void *x = i % 2 ? (const void *)b : a;
+        CHECK(values_and_gradient(i % 2 ? TP_I64 : TP_I32, tp_make_shape(4), x, y, NULL) == 1 &&
+              y[0] == (i / 2 ? 3 : 1));
+    }
+}
+
 /* The numbers of an int64 beyond 2^53 are not rounded. */
 static bool gives_int64(const int64_t *want, int n)
 {
@@ -2673,6 +2852,59 @@ TEST(large_integers_are_scattered)
         CHECK_MSG(gives_int64(want, 3), "case %d", i);
     }
 }
+/* Pad's value keeps its bits, whether a float32 has it or not. */
+TEST(pads_of_any_number)
+{
+    static const struct {
+        tp_dtype dtype;
+        int elem;
+        double value; /* of a float64 */
+        int64_t whole;
+    } row[] = {{TP_F64, 11, 0.1, 0},      {TP_F64, 11, 1e300, 0},        {TP_F64, 11, INFINITY, 0},
+               {TP_F64, 11, 2.5, 0},      {TP_I32, 6, 0, 16777217},      {TP_I32, 6, 0, -3},
+               {TP_I32, 6, 0, INT32_MIN}, {TP_I64, 7, 0, INT64_MAX - 1}, {TP_I64, 7, 0, 16777217},
+               {TP_I64, 7, 0, INT64_MIN}};
+    static const int64_t pads[] = {0, 1, 1, 0}, open[] = {-1, 2}, four[] = {4}, fed_size[] = {1, 2};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        const double fed_f64[] = {INFINITY, -0.3};
+        const int64_t fed_i64[] = {INT64_MAX, INT64_MIN};
+        const int32_t fed_i32[] = {INT32_MAX, INT32_MIN}, whole = (int32_t)row[i].whole;
+        const void *fed = row[i].elem == 11  ? (const void *)fed_f64
+                          : row[i].elem == 7 ? (const void *)fed_i64
+                                             : (const void *)fed_i32;
+        const void *value = row[i].elem == 11  ? (const void *)&row[i].value
+                            : row[i].elem == 7 ? (const void *)&row[i].whole
+                                               : (const void *)&whole;
+        const size_t size = row[i].elem == 6 ? 4 : 8;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", row[i].elem, 2, open);
+        put_weight(&graph, "pads", 7, 1, four, pads, sizeof pads);
+        put_weight(&graph, "value", row[i].elem, 0, NULL, value, size);
+        put_node(&graph, "Pad", "x,pads,value", "y", NULL);
+        put_io(&graph, 12, "y", row[i].elem, 0, NULL);
+        put_model(&file, &graph, 17);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_session *s = NULL;
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+            CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+            const tp_feed feed = tp_make_feed(m.input[0].node, row[i].dtype, tp_make_shape_n(2, fed_size), fed);
+            tp_node *fetch = m.output[0].node;
+            const tp_tensor *y = NULL;
+            if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &y)) && CHECK(tp_tensor_size(y) == 6))
+                for (int k = 0; k < 6; k++) {
+                    const void *want =
+                        k == 1 || k == 2 ? (const char *)fed + (size_t)(k - 1) * size : (const char *)value;
+                    CHECK_MSG(memcmp((const char *)y->data + (size_t)k * size, want, size) == 0, "row %d, element %d",
+                              i, k);
+                }
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(ranges_of_large_integers)
 {
     static const int64_t big = ((int64_t)1 << 53) + 1;
@@ -3861,6 +4093,146 @@ TEST(transposed_convolutions_of_one_axis)
     put_model(&file, &graph, 13);
     CHECK(refused(&file, NULL, "ConvTranspose needs to know"));
     CHECK(refused(&file, NULL, ": dimension 2 of 'x'"));
+}
+
+/* y = reshape(abs(x), list), where the list has sizes of x, multiples of them and -1; x is (n, 8, 4), or (8 n, 4) made of it. */
+TEST(the_rest_of_a_reshape)
+{
+    static const struct {
+        const char *list; /* n: size of x's first dimension; 8n, 4n, 16n: multiples; m: -1; numbers */
+        bool rows;        /* the input of Reshape is (8 n, 4) */
+        int64_t want[4];  /* for n = 3; 0: no such dimension */
+    } row[] = {{"8n,m", false, {24, 4}},          {"4n,m", false, {12, 8}},     {"m,8n", false, {4, 24}},
+               {"n,m", false, {3, 32}},           {"n,m,d4", true, {3, 8, 4}},  {"n,m,d2", true, {3, 16, 2}},
+               {"8n,m", true, {24, 4}},           {"m,n", true, {32, 3}},       {"m,n,d4", false, {8, 3, 4}},
+               {"n,d2,m,d4", true, {3, 2, 4, 4}}, {"16n,m", true, {48, 2}},     {"back,m", false, {3, 32}},
+               {"m,d8", true, {12, 8}},           {"n,d4,m", false, {3, 4, 8}}, {"8n,d4", false, {24, 4}},
+               {"n,d8,d4", true, {3, 8, 4}}};
+    static const int64_t x_size[] = {-1, 8, 4}, fed_size[] = {3, 8, 4}, zero = 0, d2 = 2, d4 = 4, d8 = 8, d16 = 16,
+                         m = -1;
+    float x[96];
+    for (int i = 0; i < 96; i++) x[i] = (float)(i + 1);
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+        put_weight(&graph, "d2", 7, 1, one, &d2, 8);
+        put_weight(&graph, "d4", 7, 1, one, &d4, 8);
+        put_weight(&graph, "d8", 7, 1, one, &d8, 8);
+        put_weight(&graph, "d16", 7, 1, one, &d16, 8);
+        put_weight(&graph, "m", 7, 1, one, &m, 8);
+        put_io(&graph, 11, "x", 1, 3, x_size);
+        put_node(&graph, "Shape", "x", "shape", NULL);
+        put_node(&graph, "Gather", "shape,zero", "n", int_attribute("axis", 0));
+        put_node(&graph, "Mul", "n,d8", "8n", NULL);
+        put_node(&graph, "Mul", "n,d4", "4n", NULL);
+        put_node(&graph, "Mul", "8n,d2", "16n", NULL);
+        put_node(&graph, "Div", "16n,d16", "back", NULL);
+        put_node(&graph, "Concat", "m,d4", "rows", int_attribute("axis", 0));
+        put_node(&graph, "Concat", row[i].list, "list", int_attribute("axis", 0));
+        put_node(&graph, "Abs", "x", "a", NULL);
+        put_node(&graph, "Reshape", "a,rows", "r", NULL);
+        put_node(&graph, "Reshape", row[i].rows ? "r,list" : "a,list", "y", NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 13);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model model;
+        tp_session *s = NULL;
+        const tp_tensor *y = NULL;
+        char text[TP_SHAPE_TEXT];
+        int ndim = 0;
+        while (ndim < 4 && row[i].want[ndim]) ndim++;
+        const tp_shape want = tp_make_shape_n(ndim, row[i].want);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &model)) &&
+            CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+            tp_feed feed = tp_make_feed(model.input[0].node, TP_F32, tp_make_shape_n(3, fed_size), x);
+            tp_node *fetch = model.output[0].node;
+            CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &y));
+        }
+        CHECK_MSG(y && tp_shape_equal(&y->shape, &want) && memcmp(y->data, x, sizeof x) == 0, "%s of %s gives %s",
+                  row[i].list, row[i].rows ? "rows" : "x", y ? tp_shape_text(&y->shape, text) : "nothing");
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+
+    /* what depends on the sizes is no number */
+    static const char *const depends[] = {"n,m", "n,m,d4", "8n,m"};
+    for (int i = 0; i < TP_COUNT(depends); i++) {
+        static const int64_t open[] = {-1, -2, 4};
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+        put_weight(&graph, "d4", 7, 1, one, &d4, 8);
+        put_weight(&graph, "d8", 7, 1, one, &d8, 8);
+        put_weight(&graph, "m", 7, 1, one, &m, 8);
+        put_io(&graph, 11, "x", 1, 3, open);
+        put_io(&graph, 11, "other", 1, 1, (const int64_t[]){-3});
+        put_node(&graph, "Shape", "other", "shape", NULL);
+        put_node(&graph, "Gather", "shape,zero", "n", int_attribute("axis", 0));
+        put_node(&graph, "Mul", "n,d8", "8n", NULL);
+        put_node(&graph, "Concat", depends[i], "list", int_attribute("axis", 0));
+        put_node(&graph, "Reshape", "x,list", "y", NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 13);
+        CHECK_MSG(refused(&file, NULL, "not known when the graph is built"), "%s", depends[i]);
+    }
+}
+
+/* A sum of two unknown sizes is not twice a third one, whatever the sizes' numbers; nor is half of one, taken four times, twice it. */
+TEST(sums_of_sizes_are_no_multiples)
+{
+    static const char *const sum[][2] = {
+        {"sa,sb", "Add"}, {"sa,sc", "Add"}, {"sb,sc", "Add"}, {"ssab,sc", "Add"}, {"half,d4", "Mul"}};
+    static const int64_t d2 = 2, d4 = 4;
+    for (int i = 0; i < TP_COUNT(sum); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "d2", 7, 1, one, &d2, 8);
+        put_weight(&graph, "d4", 7, 1, one, &d4, 8);
+        put_io(&graph, 11, "a", 1, 1, (const int64_t[]){-1});
+        put_io(&graph, 11, "b", 1, 1, (const int64_t[]){-2});
+        put_io(&graph, 11, "c", 1, 1, (const int64_t[]){-3});
+        put_node(&graph, "Shape", "a", "sa", NULL);
+        put_node(&graph, "Shape", "b", "sb", NULL);
+        put_node(&graph, "Shape", "c", "sc", NULL);
+        put_node(&graph, "Add", "sa,sb", "ssab", NULL);
+        put_node(&graph, "Div", "sa,d2", "half", NULL);
+        put_node(&graph, sum[i][1], sum[i][0], "sum", NULL);
+        put_node(&graph, "Cast", "sum", "y", int_attribute("to", 1));
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 13);
+        CHECK_MSG(refused(&file, NULL, "one of dimension 0 of 'a'"), "%s", sum[i][0]);
+    }
+}
+
+/* Nodes of .inputs have dimensions without names; where an op needs them to be equal, they are. */
+TEST(the_rest_of_a_reshape_of_given_nodes)
+{
+    static const int64_t zero = 0, m = -1, x_size[] = {-1, 8, 4};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[2];
+    const char *names[2] = {"a", "b"};
+    for (int i = 0; i < 2; i++) in[i] = tp_placeholder(g, names[i], TP_F32, tp_make_shape(TP_ANY, 8, 4));
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+    put_weight(&graph, "m", 7, 1, one, &m, 8);
+    for (int i = 0; i < 2; i++) put_io(&graph, 11, names[i], 1, 3, x_size);
+    put_node(&graph, "Shape", "a", "shape", NULL);
+    put_node(&graph, "Gather", "shape,zero", "n", int_attribute("axis", 0));
+    put_node(&graph, "Concat", "n,m", "list", int_attribute("axis", 0));
+    put_node(&graph, "Add", "a,b", "sum", NULL);
+    put_node(&graph, "Reshape", "sum,list", "y", NULL);
+    put_io(&graph, 12, "y", 1, 0, NULL);
+    put_model(&file, &graph, 13);
+    tp_import_onnx_desc d;
+    tp_onnx_value v[2] = {{"a", in[0]}, {"b", in[1]}};
+    tp_onnx_model model;
+    memset(&d, 0, sizeof d);
+    d.inputs = v, d.n_inputs = 2;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &model)))
+        CHECK(model.output[0].node->shape.ndim == 2 && model.output[0].node->shape.dim[1] == 32);
+    tp_graph_free(g);
 }
 
 /* Reshape keeps sizes of 0 and those that are not known. What follows from no elements is no size. */

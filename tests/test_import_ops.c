@@ -35,7 +35,7 @@ static const char *difference(const tp_tensor *y, const tp_tensor *want, double 
     }
     for (int64_t i = 0; i < tp_tensor_size(y); i++) {
         const double u = tp_tensor_get(y, i), v = tp_tensor_get(want, i);
-        if (u == v || (isnan(u) && isnan(v)) || fabs(u - v) <= atol + rtol * fabs(v)) continue;
+        if (u == v || (isnan(u) && isnan(v)) || (!isinf(v) && fabs(u - v) <= atol + rtol * fabs(v))) continue;
         snprintf(text, size, "element %lld is %.9g, not %.9g", (long long)i, u, v);
         return text;
     }

@@ -285,19 +285,20 @@ TEST(locally_shuffle_seeks_to_the_same_order)
     tp_datapoint_free(&b);
 }
 
-static int n_counted, fails_at;
+static int n_counted, fails_at, lost; /* fails_at: the call that fails; lost: the datapoint that fails */
 static tp_status count_calls(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     (void)user;
     static const int many = 5000;
     n_counted++;
-    if (n_counted == fails_at) return tp_fail(TP_ERR_IO, "cat.jpg is gone");
+    if (n_counted == fails_at) lost = (int)(pass * many + index);
+    if (n_counted == fails_at || pass * many + index == lost) return tp_fail(TP_ERR_IO, "cat.jpg is gone");
     tp_status st = count_to((void *)(uintptr_t)&many, pass, index, dp);
     if (st == TP_OK) *(int32_t *)dp->c[0].data += (int32_t)(pass * many);
     return st;
 }
 /* A seek reads what the buffer holds, once each, however long the way is, and nothing after it; a failure there is told, and the next
- * call goes on. */
+ * call goes on behind it, as a walk does. */
 TEST(locally_shuffle_reads_only_its_buffer_to_seek)
 {
     enum { BUFFER = 100, FAR = 43210 };
@@ -311,6 +312,7 @@ TEST(locally_shuffle_reads_only_its_buffer_to_seek)
                                                     BUFFER, .num_reuse = reuse);
             n_counted = 0;
             fails_at = way == 2 ? 1 : way == 3 ? most : 0;
+            lost = -1;
             for (int i = 0; i < FAR && way == 0; i++) CHECK_OK(tp_df_next(df, &dp));
             if (way == 1) {
                 CHECK_OK(tp_df_seek(df, FAR, &skipped));
@@ -323,6 +325,16 @@ TEST(locally_shuffle_reads_only_its_buffer_to_seek)
                 CHECK(skipped < FAR);
                 CHECK_OK(tp_df_seek(df, FAR - skipped, NULL));
                 CHECK_MSG(n_counted == most + 1, "%d datapoints were read, %d without a failure", n_counted, most);
+                tp_dataflow *walk = tp_df_locally_shuffle(
+                    tp_df_from_generator(count_calls, .size = 5000, .indexed = TP_YES), BUFFER, .num_reuse = reuse);
+                int failures = 0;
+                for (int i = 0; i < FAR + 2 * BUFFER; i++) {
+                    tp_status st = tp_df_next(walk, &dp);
+                    if (st == TP_ERR_IO && !failures++) st = tp_df_next(walk, &dp);
+                    if (CHECK_OK(st) && i >= FAR) want[i - FAR] = *(const int32_t *)dp.c[0].data;
+                }
+                CHECK(failures == 1);
+                tp_df_free(walk);
             }
             for (int i = 0; i < 2 * BUFFER && CHECK_OK(tp_df_next(df, &dp)); i++) {
                 const int32_t got = *(const int32_t *)dp.c[0].data;
@@ -333,6 +345,7 @@ TEST(locally_shuffle_reads_only_its_buffer_to_seek)
             tp_df_free(df);
         }
     tp_datapoint_free(&dp);
+    lost = -1;
     for (long n = 1, failed = 1; failed; n++) { /* without memory; a seek that failed is left by a restart */
         tp_test_fail_after(n);
         tp_dataflow *df = tp_df_locally_shuffle(tp_df_from_generator(count_calls, .size = 5000, .indexed = TP_YES), 9,
@@ -598,6 +611,29 @@ TEST(fake_data_are_a_stream_of_random_numbers)
             }
             tp_df_free(df);
         }
+    tp_datapoint_free(&dp);
+}
+
+/* No number is .high, to which the nearest float may round. */
+TEST(fake_data_are_below_high)
+{
+    const tp_spec spec[3] = {TP_SPEC("i", TP_I32, 1000), TP_SPEC("f", TP_F32, 1000), TP_SPEC("d", TP_F64, 1000)};
+    tp_dataflow *df = tp_df_fake(spec, 3, .size = 9, .low = 1048576, .high = 1048577);
+    tp_datapoint dp = {0, NULL, 0};
+    double most = 0;
+    while (tp_df_next(df, &dp) == TP_OK)
+        for (int c = 0; c < 3; c++)
+            for (int i = 0; i < 1000; i++) {
+                const double v = tp_tensor_get(&dp.c[c], i);
+                if (v > most) most = v;
+                if (!CHECK_MSG(v >= 1048576 && v < 1048577 && (c || v <= 1048576), "%g", v)) return;
+            }
+    CHECK(most > 1048576.8);
+    tp_df_free(df);
+    df = tp_df_fake(spec, 1, .low = 7, .high = 7);
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK(tp_tensor_get(&dp.c[0], 0) == 7);
+    tp_df_free(df);
     tp_datapoint_free(&dp);
 }
 
@@ -2115,6 +2151,30 @@ TEST(capacities_that_a_queue_may_have)
         tp_input_free(s);
         tp_graph_free(g);
     }
+}
+
+/* Elements are scaled in blocks: the values are those of one after the other, also behind the last whole block. */
+TEST(casts_of_many_elements)
+{
+    static const tp_dtype to[] = {TP_F64, TP_F16, TP_BF16, TP_I32, TP_U8}, from[] = {TP_F32, TP_F64, TP_I64, TP_U8};
+    tp_datapoint dp = {0, NULL, 0};
+    for (int k = 0; k < TP_COUNT(to) * TP_COUNT(from); k++) {
+        const tp_dtype t = to[k % TP_COUNT(to)];
+        tp_tensor x, want;
+        memset(&x, 0, sizeof x), memset(&want, 0, sizeof want);
+        CHECK_OK(tp_tensor_resize(&x, from[k / TP_COUNT(to)], tp_make_shape(2, 700)));
+        CHECK_OK(tp_tensor_resize(&want, t, tp_make_shape(2, 700)));
+        for (int i = 0; i < 1400; i++) tp_tensor_set(&x, i, (i * 7919 % 1400) / 8.0);
+        for (int i = 0; i < 1400; i++) tp_tensor_set(&want, i, tp_tensor_get(&x, i) * 0.3);
+        tp_dataflow *df = tp_df_cast(tp_df_from_arrays(&x, 1, .shuffle = TP_NO), 0, t, 0.3);
+        for (size_t n = 0; n < 2 && CHECK_OK(tp_df_next(df, &dp)); n++) {
+            const size_t bytes = 700 * tp_dtype_size(t);
+            CHECK_MSG(memcmp(dp.c[0].data, (const char *)want.data + n * bytes, bytes) == 0, "%s", tp_dtype_name(t));
+        }
+        tp_df_free(df);
+        tp_tensor_free(&x), tp_tensor_free(&want);
+    }
+    tp_datapoint_free(&dp);
 }
 
 TEST(test_speed_runs)

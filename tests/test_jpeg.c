@@ -14,6 +14,7 @@ static ssize_t read_or_fail(int fd, void *data, size_t n)
 }
 #define TP_OS_READ read_or_fail
 
+#define TP__PNG_CHUNK 50 /* a PNG has several of them */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_input.h"
@@ -140,6 +141,30 @@ TEST(the_pixels_of_stb_image)
 }
 #endif
 
+/* A PNG whose pixels take more than a chunk. */
+#ifdef TP__STB
+TEST(pixels_in_several_chunks)
+{
+    tp_tensor t, back;
+    char path[400];
+    memset(&t, 0, sizeof t), memset(&back, 0, sizeof back);
+    snprintf(path, sizeof path, "%s/x.png", tp_test_tmpdir());
+    CHECK_OK(tp_tensor_resize(&t, TP_U8, tp_make_shape(20, 17, 3)));
+    for (int i = 0; i < 20 * 17 * 3; i++) ((uint8_t *)t.data)[i] = (uint8_t)tp_random_u32(3, 0, (uint64_t)i);
+    CHECK_OK(tp_save_png(path, &t));
+    char *file = NULL;
+    size_t size = 0;
+    int chunks = 0;
+    CHECK_OK(tp_file_read(path, false, 0, &file, &size));
+    for (size_t i = 0; i + 4 < size; i++) chunks += memcmp(file + i, "IDAT", 4) == 0;
+    CHECK_MSG(chunks > 20, "%d", chunks);
+    if (CHECK_OK(tp_image_decode(file, size, 3, &back)))
+        CHECK(tp_shape_equal(&t.shape, &back.shape) && memcmp(t.data, back.data, 20 * 17 * 3) == 0);
+    tp_free(file);
+    tp_tensor_free(&t), tp_tensor_free(&back);
+}
+#endif
+
 /* Adobe's CMYK is stored inverted, other programs' is not: of the same numbers, one is the other's negative. */
 TEST(cmyk_with_and_without_adobe)
 {
@@ -221,6 +246,13 @@ TEST(too_many_scans)
     tp_buf_put(&b, data + stop, size - stop);
     CHECK_ERR(tp_image_decode(b.data, b.len, 3, &t), TP_ERR_FORMAT, "is a damaged JPEG: it has more than 500 scans");
     CHECK_OK(tp_image_decode(data, size, 3, &t));
+    /* a decoder that ran out of memory before */
+    tp__stb s;
+    memset(&s, 0, sizeof s);
+    CHECK_OK(tp__image_decode(&s, data, size, "x", 3, TP__MAX_PIXELS, &t));
+    if (s.jpeg) s.jpeg->nomem = true;
+    CHECK_ERR(tp__image_decode(&s, b.data, b.len, "x", 3, TP__MAX_PIXELS, &t), TP_ERR_FORMAT, "more than 500 scans");
+    tp__stb_free_all(&s);
     tp_buf_free(&b);
     tp_tensor_free(&t);
     free(data);

@@ -2110,7 +2110,6 @@ TEST(options_without_an_effect)
     done(g);
 }
 
-/* Is the label among the two largest? */
 /* At its kinks each has the derivative that PyTorch gives it, and TensorFlow relu6. */
 TEST(derivatives_at_kinks)
 {
@@ -2143,6 +2142,7 @@ TEST(derivatives_at_kinks)
     }
 }
 
+/* Is the label among the two largest? */
 TEST(accuracy_of_the_first_two)
 {
     tp_graph *g = tower(true);

@@ -468,6 +468,32 @@ TEST(loading_survives_out_of_memory)
     tp_test_alloc_reset();
 }
 
+/* A file for which there was no memory is not a bad one: later passes read it. */
+TEST(no_memory_is_no_bad_file)
+{
+    NEEDS_STB();
+    char dir[400];
+    bmp_folder(dir, 4, -1, -1);
+    int refused = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = tp_df_image_folder(dir, .on_error = TP_SKIP);
+        tp_test_fail_after(n);
+        tp_status st = TP_OK;
+        while ((st = tp_df_next(df, &dp)) != TP_END)
+            if (st != TP_OK) refused++;
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        CHECK_OK(tp_df_restart(df, 1));
+        int given = 0;
+        for (; tp_df_next(df, &dp) == TP_OK; given++) {}
+        CHECK_MSG(given == 4, "allocation %ld: %d images of 4", n, given);
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+    CHECK(refused > 2);
+}
+
 /* ==== >>misuse ======================================================================================== */
 
 static void refused(tp_dataflow *df, const char *why)

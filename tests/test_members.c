@@ -135,6 +135,50 @@ TEST(moving_summaries_return_the_averages)
     tp_graph_free(g);
 }
 
+/* Each scalar has an average of its own: parts of one op, equal names in a tower and outside, and what is left where one is NULL. */
+TEST(moving_summaries_share_no_average)
+{
+    static const float zero_one[2] = {0, 1};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *part[2], *none = NULL, *list[5];
+    tp_tensor t = {0};
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2), zero_one);
+    tp_unstack(tp_named(tp_constant(g, &t), "x"), 0, 2, part);
+    list[0] = none, list[1] = part[1], list[2] = tp_named(tp_const(g, 3), "cost");
+    const tp_tower_desc d = {.name = "tower0", .is_training = true, .total = 1};
+    CHECK(tp_tower_enter(g, &d));
+    list[3] = tp_named(tp_const(g, 4), "cost");
+    CHECK_STR(tp_node_name(list[3]), "tower0/cost");
+    list[4] = part[0];
+    tp_test_keep_log();
+    tp_node *const *ema = tp_add_moving_summary_n(list, 5, NULL);
+    tp_set_log(NULL, NULL);
+    CHECK_STR(tp_test_logged, "tp_add_moving_summary: node 0 is NULL: nothing is reported of it\n");
+    CHECK(!tp_add_moving_summary_n(&none, 1, NULL));
+    tp_node *const *again = tp_add_moving_summary(list[3]); /* which has the variables of its first one */
+    tp_tower_leave(g);
+    if (!CHECK(ema && again)) return;
+    static const char *const names[] = {NULL, "EMA/Unstack_1", "EMA/cost", "EMA/cost_1", "EMA/Unstack"};
+    static const double is[] = {0, 1, 3, 4, 0};
+    CHECK(ema[0] == NULL && tp_graph_n_variables(g) == 8);
+    CHECK(again[0]->op->var[0] == ema[3]->op->var[0] && again[0]->op->var[1] == ema[3]->op->var[1]);
+    int n = 0;
+    tp_node *const *tags = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 5);
+    CHECK_STR(tp_summary_info(tags[2])->tag, "cost_1-summary");
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out[4];
+    for (int step = 0; step < 3 && CHECK_OK(tp_session_run(s, NULL, 0, ema + 1, 4, out)); step++)
+        for (int i = 1; i < 5; i++) CHECK_NEAR(tp_tensor_get(out[i - 1], 0), is[i], 1e-6, 0);
+    for (int i = 1; i < 5; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s/local_step", names[i]);
+        CHECK_NEAR(variable(s, name), 3, 0, 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 static tp_optimizer *summarising(tp_graph *g, const tp_tensor *lists)
 {
     tp_optimizer *opt = tp_sgd(tp_const(g, 1));

@@ -592,6 +592,12 @@ TEST(tensors_become_pictures)
         }
     }
     CHECK(!tp_file_exists(tp_test_path(folder, "filters_W-ep001-2.png")));
+    cb[0] = tp_cb_lambda(.setup_graph = make_picture); /* a prefix with '/' names files of the folder, too */
+    cb[1] = tp_cb_dump_tensor_as_image("filters/W", .prefix = "weights/fc");
+    cb[2] = tp_cb_dump_tensor_as_image("filters/W", .prefix = "../../x");
+    CHECK_OK(train_with(cb, 3, NULL, 0, 1, 1));
+    CHECK(tp_file_exists(tp_test_path(folder, "weights_fc-ep001.png")));
+    CHECK(tp_file_exists(tp_test_path(folder, ".._.._x-ep001.png")));
     cb[0] = tp_cb_lambda(.setup_graph = make_picture);
     cb[1] = tp_cb_dump_tensor_as_image("filters/W", .prefix = "none", .map_func = image_without_rows);
     CHECK_OK(train_with(cb, 2, NULL, 0, 1, 1));
@@ -783,6 +789,75 @@ static tp_status report_odd(tp_callback *cb)
     tp_status st = tp_monitors_put_scalar(m, odd_names[0], odd[step % 4]);
     if (st == TP_OK) st = tp_monitors_put_int(m, odd_names[1], 100 * step);
     return st == TP_OK && step % 2 == 0 ? tp_monitors_put_scalar(m, "plain", (double)step / 2) : st;
+}
+
+/* Names in Latin-1, cut, and of what only looks like UTF-8; and what other programs read of them */
+#define GOOD "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"
+static const char *const byte_names[][2] = {{"caf\xe9", "caf?"},
+                                            {GOOD, GOOD},
+                                            {"\xc0\xaf \xed\xa0\x80 \xe2\x82", "?\? ?\?\? ?\?"},
+                                            {"\xf5\xff\x80!", "?\?\?!"}};
+static tp_status report_bytes(tp_callback *cb)
+{
+    static const float x[4] = {1, 2, 3, 400};
+    tp_monitors *m = cb->train->monitors;
+    tp_status st = TP_OK;
+    for (int i = 0; i < TP_COUNT(byte_names) && st == TP_OK; i++) {
+        char tag[3][40];
+        tp_summary_value v;
+        tp_tensor t;
+        tp_stat stat;
+        const tp_summary s = {&v, 1};
+        memset(&v, 0, sizeof v), memset(&t, 0, sizeof t);
+        for (int k = 0; k < 3; k++) snprintf(tag[k], sizeof tag[k], "%s|%c", byte_names[i][0], "shi"[k]);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), x);
+        v.tag = tag[1], v.kind = TP_SUMMARY_HISTOGRAM, v.tensor = &t;
+        st = tp_monitors_put_scalar(m, tag[0], 0.5);
+        if (st == TP_OK) st = tp_monitors_get_latest(m, tag[0], &stat);
+        if (st == TP_OK) st = tp_monitors_put_summary(m, &s);
+        if (st == TP_OK) st = tp_monitors_put_image(m, tag[2], &t);
+    }
+    return st;
+}
+/* Whether the text, a file of n bytes, has each name as UTF-8 with the end that its kind has, and no other byte of it. */
+static void check_names(const char *file, const char *text, size_t n, const char *kinds)
+{
+    for (int i = 0; i < TP_COUNT(byte_names); i++)
+        for (const char *k = kinds; *k; k++) {
+            char good[40], bad[40];
+            snprintf(good, sizeof good, "%s|%c", byte_names[i][1], *k);
+            snprintf(bad, sizeof bad, "%s|%c", byte_names[i][0], *k);
+            CHECK_MSG(memmem(text, n, good, strlen(good)) != NULL, "%s: %s is not there", file, good);
+            if (strcmp(good, bad) != 0)
+                CHECK_MSG(!memmem(text, n, bad, strlen(bad)), "%s has name %d as it was", file, i);
+        }
+}
+
+/* One name that is not UTF-8, as of a folder, would make stats.json, the report and the events of a whole run unreadable. */
+TEST(names_that_are_not_utf8)
+{
+    tp_test_keep_log();
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    tp_callback *cb = tp_cb_lambda(.trigger = report_bytes);
+    tp_monitor *m[] = {tp_monitor_tf_event_writer(), tp_monitor_json_writer(), tp_monitor_report()};
+    CHECK_OK(train_with(&cb, 1, m, 3, 2, 1));
+    DIR *d = opendir(folder);
+    int n_read = 0;
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        const bool json = strcmp(e->d_name, "stats.json") == 0, report = strcmp(e->d_name, "report.html") == 0;
+        const char *kinds = json ? "s" : "shi";
+        char *text = NULL;
+        size_t n = 0;
+        if (!json && !report && strncmp(e->d_name, "events", 6) != 0) continue;
+        if (CHECK_OK(tp_file_read(tp_test_path(folder, e->d_name), false, 0, &text, &n)))
+            check_names(e->d_name, text, n, kinds), n_read++;
+        tp_free(text);
+    }
+    if (d) closedir(d);
+    CHECK_MSG(n_read == 3, "%d files", n_read);
+    tp_logger_set_dir(NULL, 0);
+    tp_set_log(NULL, NULL);
 }
 
 TEST(commands_get_numbers_and_nothing_else)

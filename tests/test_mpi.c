@@ -254,6 +254,8 @@ TEST(an_impossible_bucket_is_refused)
     d.bucket_bytes = -1;
     CHECK(trained(tp_horovod_trainer_(&d), of_all(1), STEPS, &a) == TP_ERR_ARG);
     CHECK_MSG(strstr(tp_last_error(), ".bucket_bytes is -1"), "%s", tp_last_error());
+    d.bucket_bytes = (int64_t)1 << 33; /* more elements than an int of MPI counts */
+    CHECK_ERR(trained(tp_horovod_trainer_(&d), of_all(1), STEPS, &a), TP_ERR_ARG, "it must be at most 2147483647");
     CHECK(tp_horovod_trainer_(NULL) == NULL);
 }
 
@@ -261,14 +263,15 @@ TEST(options_that_make_no_sense_are_refused)
 {
     static const char *const sentence[] = {"HorovodTrainer: .patience is -1: it must be positive, in seconds",
                                            "HorovodTrainer: .patience is nan: it must be positive, in seconds",
+                                           "HorovodTrainer: .patience is 0.5: it must be at least 2 seconds",
                                            "HorovodTrainer: .compression is 5: it must be TP_COMPRESSION_NONE",
                                            "HorovodTrainer: .compression is -1: it must be TP_COMPRESSION_NONE"};
     if (tp_size() > 1) TEST_SKIP("for one process");
     for (int i = 0; i < TP_COUNT(sentence); i++) {
         values a;
         tp_horovod_trainer_desc d = options();
-        if (i < 2) d.patience = i ? NAN : -1;
-        else d.compression = (tp_compression)(i == 2 ? 5 : -1);
+        if (i < 3) d.patience = i == 0 ? -1 : i == 1 ? NAN : 0.5;
+        else d.compression = (tp_compression)(i == 3 ? 5 : -1);
         CHECK_ERR(trained(tp_horovod_trainer_(&d), of_all(1), STEPS, &a), TP_ERR_ARG, sentence[i]);
     }
     tp_distributed_trainer_replicated_desc r;
@@ -342,6 +345,13 @@ TEST(the_chief_keeps_the_log_directory_others_have_their_own)
 }
 
 /* ==== >>several ======================================================================================= */
+
+/* check_mpi.sh starts all ranks on one machine. */
+TEST(ranks_of_one_machine_are_counted_from_0_there)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    CHECK_MSG(tp_local_rank() == tp_rank(), "rank %d is number %d of its machine", tp_rank(), tp_local_rank());
+}
 
 TEST(ranks_train_as_one_process_with_their_batches_together)
 {
@@ -941,6 +951,54 @@ TEST(a_checkpoint_within_an_accumulation_warns)
         CHECK_OK(tp_logger_set_dir(NULL, 0));
         const char *sentence = "a checkpoint is made when tp_accum_grad has added 1 of 2 gradients";
         CHECK_MSG((strstr(warned, sentence) != NULL) == (tp_rank() == 0 && steps == 3), "%d steps: %s", steps, warned);
+    }
+    chosen = momentum;
+}
+
+/* The chief takes its time between a step and its checkpoint: the other workers' gradients of the next step are not in that. */
+static double saved_power;
+static tp_status save_late(tp_callback *cb)
+{
+    if (cb->train->local_step != 2) return TP_OK;
+    tp_test_sleep(0.3);
+    tp_callback_request_checkpoint(cb);
+    return TP_OK;
+}
+static tp_status read_power(tp_callback *cb)
+{
+    const tp_variable *v = tp_find_variable(cb->train->graph, "beta1_power");
+    tp_tensor value;
+    memset(&value, 0, sizeof value);
+    tp_status st = CHECK(v != NULL) ? tp_session_read(cb->train->session, v, &value) : TP_ERR;
+    if (st == TP_OK) saved_power = tp_tensor_get(&value, 0);
+    tp_tensor_free(&value);
+    return st;
+}
+static tp_optimizer *adam(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_adam_(tp_get_scalar_variable(g, "learning_rate", 0.01f), NULL);
+}
+TEST(a_checkpoint_has_no_update_of_the_next_step)
+{
+    if (tp_size() < 3) TEST_SKIP("needs mpirun with two workers: see tests/check_mpi.sh");
+    const int n = tp_size() - 1;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        source s = of_rank(tp_rank(), n);
+        tp_train_config c;
+        memset(&c, 0, sizeof c);
+        tp_callback *save = tp_callback_new("SaveLate", 0);
+        save->trigger_step = save_late;
+        save->checkpoint = read_power;
+        chosen = adam;
+        c.model = model();
+        c.dataflow = flow(&s);
+        c.callbacks = &save, c.n_callbacks = 1;
+        c.steps_per_epoch = 6, c.max_epoch = 1;
+        c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        saved_power = 0;
+        CHECK_OK(tp_launch_train_with_config(&c, served(NULL, 1, ordered == 1, TP_ON_AUTO)));
+        if (tp_rank() == 0) CHECK_NEAR(saved_power, pow(0.9, 3 * n + 1), 1e-4, 0); /* one update per worker and step */
     }
     chosen = momentum;
 }

@@ -194,7 +194,7 @@ static void check_close(const char *what, const tp_dict *a, const tp_dict *b, do
         for (int64_t k = 0; k < tp_tensor_size(x); k++) {
             const double u = tp_tensor_get(x, k), v = tp_tensor_get(y, k);
             const double error = fabs(u - v) / (fabs(u) > 1 ? fabs(u) : 1);
-            if (!(error <= off)) off = error;
+            off = tp_test_worse(off, error);
         }
         CHECK_MSG(off <= most, "%s: %s is off by %g", what, a->item[i].name, off);
     }
@@ -635,6 +635,42 @@ TEST(variables_live_where_the_trainer_says)
                       "%d devices, choice %d", p.n, asked);
             tp_trainer_free(t);
         }
+}
+
+/* No session is made; what it would have is looked at. */
+static int cpu_devices_asked;
+static tp_session *look_at_config(tp_session_creator *c, tp_graph *g)
+{
+    (void)g;
+    cpu_devices_asked = c->config.n_cpu_devices;
+    tp_fail(TP_ERR_UNSUPPORTED, "there are no such devices");
+    return NULL;
+}
+/* The config names more devices than there are towers: values on the host are not on the third of its GPUs. */
+TEST(the_host_is_no_gpu)
+{
+    static const kind hosts[] = {PS_CPU, DEFAULT};
+    tp_device device[4], *list[4];
+    for (int i = 0; i < 4; i++) {
+        plan p = {hosts[i % 2], 2, 4, MOMENTUM, false, false, 0, 0, 0};
+        const tp_model m = model_of(&p);
+        const bool gpus = i < 2;
+        tp_test_keep_log();
+        TEST_MAY_ERROR("there are no such devices");
+        memset(device, 0, sizeof device);
+        for (int k = 0; k < 4; k++) device[k].host = !gpus, list[k] = &device[k];
+        tp_trainer *t = trainer_of(hosts[i % 2], 2);
+        t->creator.config.devices = list;
+        t->creator.config.n_devices = 4;
+        t->creator.create = look_at_config;
+        cpu_devices_asked = -1;
+        CHECK_OK(tp_trainer_setup_graph(t, &m, tp_queue_input(flow(&p))));
+        CHECK_MSG(variable_of(t, "conv0/W")->device == (gpus ? 4 : 2), "on %d", variable_of(t, "conv0/W")->device);
+        CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+        CHECK_ERR(tp_trainer_initialize(t, NULL), TP_ERR_UNSUPPORTED, "no such devices");
+        CHECK_MSG(cpu_devices_asked == (gpus ? 1 : 0), "%d CPU devices", cpu_devices_asked);
+        tp_trainer_free(t);
+    }
 }
 
 /* Devices in another order, one of them twice, the host of the parameters among them. */

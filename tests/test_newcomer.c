@@ -1929,6 +1929,31 @@ static tp_node *counting_cell(tp_graph *g, tp_node *const *in, void *user)
     tp_named(tp_affine(in[0], 1, 1), "next");
     return tp_named(tp_affine(in[1], 2, 0), "out");
 }
+/* A call that fails leaves no state, not even its shape. */
+TEST(a_first_call_that_fails_begins_no_state)
+{
+    static const char *const outs[] = {"next", "out"};
+    tp_spec spec[2] = {TP_SPEC("h", TP_F32, TP_ANY), TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    const tp_predict_config config = {
+        .inputs = spec, .n_inputs = 2, .build_graph = counting_cell, .output_names = outs, .n_output_names = 2};
+    const float x[9] = {0};
+    tp_predictor *p = tp_offline_predictor(&config);
+    if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
+    CHECK_OK(tp_predictor_carry(p, 0, 0));
+    const tp_tensor *out[2];
+    tp_tensor in;
+    tp_tensor_view(&in, TP_F32, tp_make_shape(3, 3), x);
+    CHECK(tp_predict_n(p, &in, 1, out, 2) == TP_ERR_SHAPE);
+    for (int i = 1; i < 3; i++) {
+        tp_tensor_view(&in, TP_F32, tp_make_shape(1, 2), x);
+        CHECK_OK(tp_predict_n(p, &in, 1, out, 2));
+        CHECK(tp_tensor_size(out[0]) == 1 && tp_tensor_get(out[0], 0) == i);
+        tp_tensor_view(&in, TP_F32, tp_make_shape(1, 3), x);
+        CHECK(tp_predict_n(p, &in, 1, out, 2) == TP_ERR_SHAPE); /* nor does a later one change it */
+    }
+    tp_predictor_free(p);
+}
+
 /* Only a first dimension that is unknown is that of the first input, which is 1 where there is none. */
 TEST(a_carried_state_has_its_own_length_or_the_batch)
 {
@@ -2482,6 +2507,11 @@ TEST(pictures_that_cannot_be_written)
     CHECK_ERR(tp_save_png(path, &image), TP_ERR_SHAPE, "tp_save_png: the image is (3,2,2)");
     tp_tensor_view(&image, TP_U8, tp_make_shape(0, 4), u8);
     CHECK_ERR(tp_save_png(path, &image), TP_ERR_SHAPE, "tp_save_png: the image is (0,4)");
+    for (int i = 0; i < 2; i++) {
+        const int64_t dim[2] = {i ? 1 : (int64_t)1 << 31, i ? (int64_t)1 << 31 : 1};
+        tp_tensor_view(&image, TP_U8, tp_make_shape_n(2, dim), u8);
+        CHECK_ERR(tp_save_png(path, &image), TP_ERR_SHAPE, "a side of a PNG has at most 2147483647 pixels");
+    }
     tp_tensor_view(&image, TP_U8, tp_make_shape(3, 4), NULL);
     CHECK_ERR(tp_save_png(path, &image), TP_ERR_ARG, "no values");
     tp_tensor_view(&image, TP_U8, tp_make_shape(3, 4), u8);
@@ -3549,6 +3579,42 @@ TEST(a_gradient_where_there_is_none)
     CHECK_ERR(tp_check_gradients(tp_sqrt(x), &f, 1, 0, NULL), TP_ERR_NUMERIC,
               "the values that are fed lie outside of where the function has a derivative");
     tp_graph_free(g);
+}
+
+/* A gradient of NaN is not forgotten for that of the next feed. */
+TEST(a_gradient_of_nan_is_the_worst)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x[2] = {tp_placeholder(g, "x", TP_F64, tp_make_shape(2)),
+                     tp_placeholder(g, "z", TP_F64, tp_make_shape(2))};
+    const double data[2] = {0, 1};
+    const tp_feed f[2] = {TP_FEED(x[0], TP_F64, data, 2), TP_FEED(x[1], TP_F64, data, 2)};
+    double worst = 0;
+    tp_node *below = tp_less(x[0], tp_const_as(g, TP_F64, -9)),
+            *y = tp_sqrt(x[0]); /* is not selected: 0 times infinity */
+    y = tp_select(below, y, x[0]);
+    y = tp_add(y, tp_sin(x[1]));
+    CHECK_ERR(tp_check_gradients(y, f, 2, 0, &worst), TP_ERR_NUMERIC, "element 0 of 'x'");
+    CHECK(isnan(worst));
+    tp_graph_free(g);
+}
+
+/* The status is that of the sentence, not that of memory, where no session can be made. */
+TEST(a_value_on_a_device_that_is_not_there)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_device_enter(g, 1);
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_zeros());
+        tp_device_leave(g);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2));
+        const float data[2] = {1, 2};
+        const tp_feed f = TP_FEED(x, TP_F32, data, 2);
+        tp_node *y = tp_mul(x, w);
+        CHECK_ERR(i ? tp_eval_now(y, &f, 1, NULL) : tp_check_gradients(y, &f, 1, 0, NULL), TP_ERR_ARG,
+                  "variable 'w' is to live on device 1");
+        tp_graph_free(g);
+    }
 }
 
 /* A resumed training says nothing of values that begin anew where none does. */

@@ -257,6 +257,30 @@ TEST(random_doubles_and_floats_come_back)
     }
 }
 
+/* Numbers of up to 19 digits, which a shorter way reads: whole ones with any power of ten, and the middles between neighbours, which
+ * 25 or 54 bits and powers of two and five make. */
+TEST(short_numbers_are_the_nearest)
+{
+    const int n = many();
+    for (int i = 0; i < 2 * n; i++) {
+        char text[64];
+        const uint64_t r = rnd((uint64_t)i + 8000000), q = rnd((uint64_t)i + 9000000);
+        const int float_bits = 25, double_bits = 54, bits = i & 2 ? float_bits : double_bits;
+        uint64_t m = r >> (64 - bits) | 1 | (uint64_t)1 << (bits - 1);
+        if (i & 1)
+            snprintf(text, sizeof text, "%llue%d", (unsigned long long)(r >> (q & 63)), (int)(q >> 20 & 63) - 34);
+        else if (i & 4) snprintf(text, sizeof text, "%llu", (unsigned long long)(m << q % 10));
+        else {
+            const int tens = (int)(q % (bits == float_bits ? 14 : 4));
+            for (int k = 0; k < tens; k++) m *= 5;
+            snprintf(text, sizeof text, "%llue-%d", (unsigned long long)m, tens);
+        }
+        if (!CHECK_MSG(same(tp_parse_double(text, NULL), libc_double(text)), "%s", text)) return;
+        const float f = tp_parse_float(text, NULL), g = libc_float(text);
+        if (!CHECK_MSG(memcmp(&f, &g, 4) == 0, "%s", text)) return;
+    }
+}
+
 /* tp_buf_printf and with it sentences and log lines: printf's text, conversion by conversion */
 TEST(printf_of_numbers)
 {

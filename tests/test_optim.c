@@ -1033,6 +1033,38 @@ TEST(loss_scale_skips_what_overflows_and_grows_again)
     done(g);
 }
 
+/* 2^126 is the largest scale: that of 2^127 would have a reciprocal of 0 on processors that drop denormal numbers. */
+TEST(loss_scale_has_a_largest_value)
+{
+    tp_graph *g = graph();
+    tp_node *x = input(g, "x"), *w = weight(g, "w", 0);
+    tp_optimizer *o = tp_loss_scale(tp_sgd(rate(g, 1)), .initial = 2.1267647932558654e37f, .interval = 1); /* 2^124 */
+    tp_grad_var gv;
+    tp_optimizer_compute_gradients(o, tp_sum(tp_mul(x, w)), &w, 1, &gv);
+    tp_node *op = tp_apply_gradients(o, &gv, 1);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    static const double expected[] = {4.2535295865117308e37, 8.5070591730234616e37, 8.5070591730234616e37,
+                                      8.5070591730234616e37};
+    const float one = 1;
+    for (int i = 0; s && i < TP_COUNT(expected); i++) {
+        step(s, op, &x, &one, 1);
+        CHECK_MSG(variable(s, "loss_scale") == expected[i] && variable(s, "w") == -1 - i, "step %d: scale %g, w %g", i,
+                  variable(s, "loss_scale"), variable(s, "w"));
+    }
+    CHECK(s != NULL);
+    tp_session_free(s);
+    done(g);
+    g = graph();
+    tp_loss_scale(tp_sgd(rate(g, 1)), .initial = 1e38f);
+    CHECK_HAS(tp_graph_error(g), "LossScale: initial is 1e+38 and minimum 1: at most 2^126");
+    tp_graph_free(g);
+    g = graph();
+    tp_loss_scale(tp_sgd(rate(g, 1)), .minimum = INFINITY);
+    CHECK_HAS(tp_graph_error(g), "LossScale: initial is 65536 and minimum inf: at most 2^126");
+    tp_graph_free(g);
+}
+
 TEST(loss_scale_goes_around_accumulation)
 {
     tp_graph *g = graph();

@@ -308,6 +308,28 @@ static void one_flow_for_two_wrappers(void)
 }
 TEST(a_flow_has_one_owner) { NO_LEAK(one_flow_for_two_wrappers()); }
 
+/* Wrong arguments, or no memory, do not free what another flow owns. */
+static void wrong_arguments_of_an_owned_flow(int which)
+{
+    tp_dataflow *df = flow(), *a = tp_df_take(df, 1), *b;
+    const double scale = which == 1 ? (double)INFINITY : 0;
+    if (which == 3) tp_test_fail_after(1);
+    b = which == 2 ? tp_df_filter(df, NULL, .size = -1) : tp_df_cast(df, 0, which ? TP_F32 : (tp_dtype)99, scale);
+    if (which == 3) tp_test_fail_after(0);
+    CHECK(tp_df_status(b) < TP_OK);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK_OK(tp_df_next(a, &dp));
+    tp_datapoint_free(&dp);
+    tp_df_free(b);
+    tp_df_free(a);
+}
+TEST(wrong_arguments_leave_an_owned_flow)
+{
+    for (int which = 0; which < 3; which++) NO_LEAK(wrong_arguments_of_an_owned_flow(which));
+    wrong_arguments_of_an_owned_flow(3);
+    tp_test_alloc_reset();
+}
+
 static tp_train_config config(tp_dataflow *df)
 {
     tp_train_config c;

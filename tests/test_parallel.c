@@ -446,11 +446,11 @@ static tp_status some_fail(const tp_datapoint *in, tp_datapoint *out, tp_map_cal
 static tp_status sometimes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     int *tried = (int *)user;
-    if (index == 5 && ++*tried % 2) return tp_fail(TP_ERR_IO, "the disk is busy");
+    if (index == 5 && ++*tried) return tp_fail(TP_ERR_IO, "the disk is busy");
     return pass_and_index((void *)(intptr_t)12, pass, index, dp);
 }
 
-/* What fails fails in its place, by its name; the others come, as without threads. */
+/* What fails fails in its place, by its name, and is not tried again; the others come, as without threads. */
 TEST(failures_come_in_order)
 {
     char want[4096];
@@ -464,7 +464,7 @@ TEST(failures_come_in_order)
             snprintf(want, sizeof want, "%s", text);
             CHECK_HAS(want,
                       "0 (TP_ERR_FORMAT: 2.jpg is broken [tp_df_map: pass 0, datapoint 2]) 3 4 (TP_ERR_IO: the disk is "
-                      "busy [tp_df_from_generator: pass 0, datapoint 5]) 5 6");
+                      "busy [tp_df_from_generator: pass 0, datapoint 5]) 6 7");
             for (char *at; (at = strstr(want, "tp_df_map"));) { /* the other function has the longer name */
                 memmove(at + strlen("tp_df_parallel_map"), at + strlen("tp_df_map"),
                         strlen(at) - strlen("tp_df_map") + 1);
@@ -473,6 +473,7 @@ TEST(failures_come_in_order)
         } else {
             CHECK_STR(text, want);
         }
+        CHECK_MSG(tried == 2, "datapoint 5 of two passes: %d calls", tried);
         tp_df_free(df);
     }
 }
@@ -553,13 +554,13 @@ TEST(a_failure_that_was_read_ahead_is_told_by_seek)
                 CHECK_MSG(st == (n > 4 ? TP_ERR_IO : TP_OK) && skipped == (n > 4 ? 4 : n),
                           "flow %d, seek %d: %s, %d skipped", which, (int)n, tp_status_name(st), (int)skipped);
             if (st < TP_OK) CHECK_HAS(why, "the disk is busy [tp_df_from_generator: pass 0, datapoint 5]");
-            for (tp_status next = TP_OK; next != TP_END;) { /* datapoint 5 comes when it is tried again */
+            for (tp_status next = TP_OK; next != TP_END;) { /* all come but datapoint 5 */
                 next = tp_df_next(df, &dp);
                 left += next == TP_OK;
                 if (next < TP_OK && !CHECK_ERR(next, TP_ERR_IO, st < TP_OK ? "no second failure" : "the disk is busy"))
                     break;
             }
-            CHECK_MSG(1 + skipped + left == 12, "flow %d, seek %d: %d skipped, %d left", which, (int)n, (int)skipped,
+            CHECK_MSG(1 + skipped + left == 11, "flow %d, seek %d: %d skipped, %d left", which, (int)n, (int)skipped,
                       left);
             tp_datapoint_free(&dp);
             tp_df_free(df);
@@ -796,6 +797,63 @@ TEST(a_skip_by_turns_tells_a_failure)
     }
 }
 
+/* The flow of thread 1 fails at its datapoint *user, the first time. */
+static int turns_tried; /* atomic */
+static tp_status fails_once_by_turns(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const int at = (int)(intptr_t)user % 10;
+    if ((intptr_t)user >= 2000 && pass == 0 && index == at &&
+        __atomic_add_fetch(&turns_tried, 1, __ATOMIC_ACQ_REL) == 1)
+        return tp_fail(TP_ERR_IO, "the second disk is busy");
+    return pass_and_index((void *)((intptr_t)user / 1000 * 1000 + 4), pass, index, dp);
+}
+static tp_dataflow *get_failing_once(void *user, int i)
+{
+    return tp_df_from_generator(fails_once_by_turns, (void *)((intptr_t)1000 * (2 - i) + *(const int *)user),
+                                .size = 4);
+}
+/* A datapoint that failed had its turn, also the first one: the flows stay side by side, and a restart begins all of them. */
+TEST(a_failure_has_its_turn)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int at = 0; at < 4; at++) { /* flow 0 gives 2000 and more, and fails */
+        turns_tried = 0;
+        tp_dataflow *df = tp_df_multi_thread(get_failing_once, 2, &at);
+        const char *text = told_by(df, 0, 3, 99);
+        static const char *const want[4] = {
+            "(2) 1000 2001 1001 | 2002 1002 2003 1003 | 2100", "2000 1000 (2) 1001 | 2002 1002 2003 1003 | 2100",
+            "2000 1000 2001 1001 | (2) 1002 2003 1003 | 2100", "2000 1000 2001 1001 | 2002 1002 (2) 1003 | 2100"};
+        char got[400] = "";
+        for (const char *p = text; *p;) { /* the failure as (2) */
+            if (*p == '(') strcat(got, "(2)"), p = strchr(p, ')') + 1;
+            else strncat(got, p++, 1);
+        }
+        CHECK_MSG(strncmp(got + (*got == ' '), want[at], strlen(want[at])) == 0, "%s", got);
+        CHECK_STR(told_by(df, 0, 1, 99), "2000 1000 2001 1001");
+        tp_df_free(df);
+    }
+    for (int at = 0; at < 2; at++) { /* a restart at once behind the failure */
+        turns_tried = 0;
+        tp_dataflow *df = tp_df_multi_thread(get_failing_once, 2, &at);
+        for (int i = 0; i < 2 * at; i++) CHECK_OK(tp_df_next(df, &dp));
+        CHECK_ERR(tp_df_next(df, &dp), TP_ERR_IO, "busy");
+        CHECK_STR(told_by(df, 0, 2, 99), "2000 1000 2001 1001 | 2002 1002 2003 1003");
+        tp_df_free(df);
+    }
+    for (int at = 0; at < 2; at++) { /* behind a seek that failed the flows are not side by side: that ends the pass */
+        int64_t skipped = -1;
+        turns_tried = 0;
+        tp_dataflow *df = tp_df_multi_thread(get_failing_once, 2, &at);
+        CHECK_ERR(tp_df_seek(df, 3, &skipped), TP_ERR_IO, "busy");
+        CHECK(skipped == 0 && tp_df_next(df, &dp) == TP_END);
+        CHECK_OK(tp_df_seek(df, 1, &skipped));
+        CHECK(skipped == 0 && tp_df_next(df, &dp) == TP_END);
+        CHECK_STR(told_by(df, 0, 2, 99), "2000 1000 2001 1001 | 2002 1002 2003 1003");
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
 /* ==== >>processes ===================================================================================== */
 
 TEST(one_stream_for_any_number_of_processes)
@@ -947,6 +1005,10 @@ TEST(parts_of_no_fixed_order_are_refused)
                 tp_df_free(df);
             }
 }
+static tp_status lost_at_5(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    return index == 5 ? tp_fail(TP_ERR_IO, "it is lost") : pass_and_index(user, pass, index, dp);
+}
 TEST(failures_cross_over_in_order)
 {
     for (int keeps_all = 0; keeps_all < 2; keeps_all++)
@@ -961,6 +1023,20 @@ TEST(failures_cross_over_in_order)
             CHECK_STR(told_by(df, 0, 2, 99), want);
             tp_df_free(df);
         }
+    for (int kind = 0; kind < 3; kind++) /* a generator fails, and one that others skip by number */
+        for (int n = 0; n <= 3; n++) {
+            static char want[1024];
+            tp_dataflow *df = tp_df_from_generator(lost_at_5, (void *)(intptr_t)12, .size = 12,
+                                                   .indexed = kind == 1 ? TP_YES : TP_NO);
+            if (kind == 2) df = tp_df_batch(tp_df_select(df, &(int){0}, 1), 2, .remainder = TP_YES);
+            if (n) df = tp_df_multi_process(df, n);
+            const char *text = told_by(df, 0, 2, 99);
+            if (n) CHECK_STR(text, want);
+            else snprintf(want, sizeof want, "%s", text);
+            CHECK_HAS(text, kind == 2 ? " 2 (TP_ERR_IO: it is lost [tp_df_from_generator: pass 0, datapoint 5]) 6 8"
+                                      : " 4 (TP_ERR_IO: it is lost [tp_df_from_generator: pass 0, datapoint 5]) 6 7");
+            tp_df_free(df);
+        }
     tp_queue *q = tp_queue_new(1); /* a flow that is walked once */
     tp_queue_close(q);
     tp_dataflow *df = tp_df_multi_process(tp_df_from_queue(q), 2);
@@ -969,6 +1045,86 @@ TEST(failures_cross_over_in_order)
     const char *text = told_by(df, 1, 1, 3);
     CHECK_HAS(text, "can be walked only once"); /* each time: nobody waits */
     tp_df_free(df);
+}
+
+/* 0 to 11, once; 5 fails if user->fails. */
+typedef struct once {
+    int64_t at;
+    bool fails;
+} once;
+static tp_status once_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    once *o = (once *)df->user;
+    const int64_t i = o->at++;
+    if (o->fails && i == 5) return tp_fail(TP_ERR_IO, "it is lost");
+    return pass_and_index((void *)(intptr_t)12, 0, i, dp);
+}
+static tp_dataflow *walked_once(bool fails)
+{
+    tp_dataflow *df = tp_df_new("once", sizeof(once), 0);
+    df->next = once_next;
+    ((once *)df->user)->fails = fails;
+    return df;
+}
+/* A flow of one pass can be sought in processes before anything is read, also in several steps. */
+TEST(processes_seek_a_flow_that_is_walked_once)
+{
+    for (int n = 0; n <= 3; n++)
+        for (int first = 0; first <= 13; first++)
+            for (int second = 0; second <= 13; second += 3) {
+                tp_datapoint dp = {0, NULL, 0};
+                int64_t k = 0, skipped = 0;
+                tp_dataflow *df = n ? tp_df_multi_process(walked_once(false), n) : walked_once(false);
+                CHECK_OK(tp_df_seek(df, first, &k));
+                CHECK_OK(tp_df_seek(df, second, &skipped));
+                skipped += k;
+                CHECK_MSG(skipped == (first + second < 12 ? first + second : 12), "%d skipped", (int)skipped);
+                for (int i = (int)skipped; i < 12; i++) {
+                    if (!CHECK_OK(tp_df_next(df, &dp))) break;
+                    CHECK(*(const int32_t *)dp.c[0].data == i);
+                }
+                CHECK(tp_df_next(df, &dp) == TP_END);
+                tp_df_free(df);
+                tp_datapoint_free(&dp);
+            }
+}
+/* A seek of processes that comes to a failure tells it, once, and goes on behind it, as without processes. */
+TEST(processes_seek_past_a_failure)
+{
+    for (int kind = 0; kind < 3; kind++)
+        for (int n = 0; n <= 3; n++)
+            for (int read = 0; read <= 11; read++)
+                for (int seek = 1; seek <= 9; seek += 4) {
+                    tp_datapoint dp = {0, NULL, 0};
+                    int64_t skipped = -1;
+                    if (kind == 0 && read) continue; /* read ahead, it cannot begin again */
+                    tp_dataflow *df = kind == 0   ? walked_once(true)
+                                      : kind == 1 ? tp_df_from_generator(lost_at_5, (void *)(intptr_t)12)
+                                                  : tp_df_map(passes_of(0, 12, false), some_break);
+                    const int fails = kind == 2 ? 2 : 5, again = kind == 2 ? 9 : 99;
+                    if (n) df = tp_df_multi_process(df, n);
+                    for (int i = 0; i < read; i++) {
+                        const tp_status st = tp_df_next(df, &dp);
+                        CHECK(i == fails || i == again ? st < TP_OK
+                                                       : st == TP_OK && *(const int32_t *)dp.c[0].data == i);
+                    }
+                    const int at = read <= fails ? fails : read <= again ? again : 99; /* the failure that comes next */
+                    const int met = at < read + seek ? at : -1, left = 12 - read < seek ? 12 - read : seek;
+                    const tp_status st = tp_df_seek(df, seek, &skipped);
+                    CHECK_MSG(met < 0 ? st == TP_OK && skipped == left : st < TP_OK && skipped == met - read,
+                              "kind %d, %d processes: seek %d from %d: %s, %d skipped", kind, n, seek, read,
+                              tp_status_name(st), (int)skipped);
+                    if (met >= 0) CHECK_HAS(tp_last_error(), kind == 2 ? ".jpg is broken [" : "it is lost [");
+                    const int next = met < 0 ? read + left : met + 1;
+                    const tp_status then = tp_df_next(df, &dp);
+                    CHECK_MSG(next == 12 ? then == TP_END
+                              : next == fails || next == again
+                                  ? then < TP_OK
+                                  : then == TP_OK && *(const int32_t *)dp.c[0].data == next,
+                              "kind %d, %d processes: behind seek %d from %d", kind, n, seek, read);
+                    tp_df_free(df);
+                    tp_datapoint_free(&dp);
+                }
 }
 
 #if !defined(_WIN32) && !defined(TP_NO_FILES)

@@ -434,6 +434,14 @@ static void normal_elsewhere(scene *s)
     tp_node *y = conv(s->x, s->w);
     TP_DEVICE(s->g, 1) { want(s, predicted(s, y, 3)); }
 }
+static void normal_of_view(scene *s) /* the norm has 8 channels, the convolution 16 */
+{
+    const int64_t zero = 0, eight = 8;
+    tp_node *y = tp_reshape_to(conv(s->x, s->w), tp_make_shape(1, 24, 44, 8)),
+            *v[4] = {s->gamma, s->beta, s->vec, s->gamma};
+    for (int i = 0; i < 4; i++) v[i] = tp_slice(v[i], &zero, &eight);
+    want(s, tp_nn_batch_norm_infer(y, v[0], v[1], v[2], v[3], 3, 1e-3f));
+}
 static void normal_twice(scene *s) { want(s, predicted(s, predicted(s, conv(s->x, s->w), 3), 3)); }
 static void without_bias(scene *s) { want(s, tp_relu(product(s))); }
 static void nchw_conv(scene *s)
@@ -1069,6 +1077,14 @@ static void descends_named(scene *s)
     d[0] = tp_named(tp_matmul_ex(s->m, tp_reverse(s->m, NULL, 0), true, false), "gradient");
     descend(s, to, d, 2);
 }
+static void descends_of_three(scene *s) /* the row takes a third input, which it does not read */
+{
+    tp_node *to[2] = {s->wm, s->b}, *d[2] = {NULL, s->vec}, *in[3] = {s->m, NULL, s->vec};
+    in[1] = tp_reverse(s->m, NULL, 0);
+    const tp_operation *two = tp_matmul_ex(in[0], in[1], true, false)->op;
+    d[0] = tp_apply(s->g, two->row, in, 3, two->attrs);
+    descend(s, to, d, 2);
+}
 static void descends_by_variable(scene *s)
 {
     tp_node *v = scene_variable(s, "v", tp_make_shape(8, 16), -1, 1);
@@ -1312,6 +1328,7 @@ TEST(a_convolution_normalises_its_output_only_where_nothing_else_is_in_between)
         F32(normal_named_waited_for, 3, 0),
         F32(normal_elsewhere, 6, 0),
         F32(normal_twice, 2, 1),
+        F32(normal_of_view, 6, 0),
         F64(normal_relu, 3, 1),
     };
     check_fusions(f, TP_COUNT(f));
@@ -1610,6 +1627,7 @@ TEST(gradient_descent_takes_a_product_over_only_where_it_may)
         F32(descends_read_twice, 4, 0),
         F32(descends_waited_for, 4, 0),
         F32(descends_named, 3, 1),
+        F32(descends_of_three, 3, 0),
         F32(descends_by_variable, 2, 0),
         F32(descends_by_right_variable, 2, 0),
         F32(descends_twice, 6, 0),

@@ -491,6 +491,7 @@ TEST(old_checkpoints_go_after_a_resume)
 typedef struct early {
     const char *dir, *how;
     int at, resume; /* the finished runs after which it ends */
+    bool one_rank;  /* HorovodTrainer, in one process */
 } early;
 
 static const early *end_early;
@@ -508,10 +509,25 @@ static tp_status stop_early(tp_callback *cb)
     return strcmp(e->how, "stop") == 0 ? tp_stop(cb->train, "enough") : TP_OK;
 }
 
+/* Ctrl-C while the run is made after which it ends. */
+static tp_status interrupt_run(tp_callback *cb, tp_run_request *r)
+{
+    (void)r;
+    const bool now = strcmp(end_early->how, "run") == 0 && cb->train->global_step + 1 == end_early->at;
+    return !now || raise(SIGINT) == 0 ? TP_OK : TP_ERR;
+}
+static tp_status interrupt_epoch(tp_callback *cb)
+{
+    const bool now = strcmp(end_early->how, "epoch") == 0 && cb->train->global_step == end_early->at;
+    return !now || raise(SIGINT) == 0 ? TP_OK : TP_ERR;
+}
+
 static tp_callback *ender_new(void)
 {
     tp_callback *cb = tp_callback_new("Ender", 0);
+    cb->before_run = interrupt_run;
     cb->trigger_step = stop_early;
+    cb->after_epoch = interrupt_epoch;
     cb->after_train = save_at_the_end;
     return cb;
 }
@@ -534,7 +550,7 @@ static int train_early(const early *e)
                 .max_epoch = 2,
                 .auto_resume = TP_YES,
             },
-            tp_simple_trainer());
+            e->one_rank ? tp_horovod_trainer(.bucket_bytes = 0) : tp_simple_trainer());
         _exit(epochs_triggered);
     }
     waitpid(pid, &status, 0);
@@ -545,7 +561,7 @@ static int train_early(const early *e)
 TEST(the_end_of_a_training_is_a_point)
 {
     static const char *const hows[] = {"interrupt", "request", "stop"};
-    early e = {folder("whole"), "never", 0, 0};
+    early e = {folder("whole"), "never", 0, 0, false};
     CHECK(train_early(&e) == 2);
     e.dir = folder("broken");
     for (int h = 0; h < TP_COUNT(hows); h++)
@@ -556,6 +572,32 @@ TEST(the_end_of_a_training_is_a_point)
             e.resume = 0;
             const int first = train_early(&e);
             CHECK_MSG(first == (e.at < STEPS || (e.at == STEPS && h == 2) ? 0 : 1), "%s: %d", when, first);
+            snprintf(name, sizeof name, "model-%d.npz", e.at);
+            CHECK_MSG(tp_file_exists(tp_test_path(e.dir, name)), "%s: no %s", when, name);
+            e.how = "never";
+            e.resume = 1;
+            const int then = train_early(&e);
+            CHECK_MSG(first + then == 2, "%s: %d and %d triggers", when, first, then);
+            snprintf(name, sizeof name, "model-%d", 2 * STEPS);
+            same_variables(folder("whole"), e.dir, name, when);
+        }
+}
+
+/* Ctrl-C during a run or at the end of an epoch: the step and its callbacks are finished, also by the one rank of a job. */
+TEST(ctrl_c_within_a_run_leaves_a_point)
+{
+    early e = {folder("whole"), "never", 0, 0, false};
+    CHECK(train_early(&e) == 2);
+    e.dir = folder("broken");
+    for (int rank = 0; rank < 2; rank++)
+        for (e.at = 1; e.at < 2 * STEPS; e.at += 2) {
+            char when[100], name[40];
+            e.one_rank = rank == 1;
+            e.how = e.at == STEPS ? "epoch" : "run";
+            e.resume = 0;
+            snprintf(when, sizeof when, "%s, %s %d", rank ? "one rank" : "SimpleTrainer", e.how, e.at);
+            const int first = train_early(&e);
+            CHECK_MSG(first == (e.at >= STEPS), "%s: %d", when, first);
             snprintf(name, sizeof name, "model-%d.npz", e.at);
             CHECK_MSG(tp_file_exists(tp_test_path(e.dir, name)), "%s: no %s", when, name);
             e.how = "never";

@@ -654,7 +654,7 @@ TEST(the_seed_of_a_trainer)
     CHECK(a == first_weight(5) && a != first_weight(6));
     CHECK(first_weight(0) == first_weight(42) && a != first_weight(0));
     tp_trainer *t = line_trainer(5);
-    CHECK_ERR(tp_trainer_set_seed(t, 7), TP_ERR_STATE, ""); /* something was built */
+    CHECK_ERR(tp_trainer_set_seed(t, 7), TP_ERR_STATE, "the seed is set before anything is built");
     tp_trainer_free(t);
 }
 
@@ -707,7 +707,7 @@ TEST(train_with_defaults_adds_the_default_callbacks_and_monitors)
     CHECK_HAS(text, "\"epoch_num\": 3, \"global_step\": 6}]");
     tp_free(text);
     text = NULL;
-    CHECK_ERR(tp_load_existing_json(tp_test_path(dir, "absent"), &text), TP_ERR_NAME, "");
+    CHECK_ERR(tp_load_existing_json(tp_test_path(dir, "absent"), &text), TP_ERR_NAME, "there is no file '");
     CHECK(text == NULL);
     tp_test_write(tp_test_path(dir, "stats.json"), "[{", 2);
     CHECK_ERR(tp_load_existing_json(dir, &text), TP_ERR_FORMAT, "stats.json");

@@ -979,6 +979,53 @@ TEST(example_lists_packed_and_unpacked)
     tp_datapoint_free(&dp);
 }
 
+/* A number of an int64 list is read as a float that is this number, or not at all. */
+TEST(int64_lists_as_floats_are_exact)
+{
+    static const struct {
+        tp_dtype dtype;
+        int64_t most;               /* the largest of the whole numbers that it has without a gap */
+        int64_t largest, too_large; /* numbers beyond them, the second one is none of its own */
+    } row[] = {{TP_F16, 2048, 65504, 65536},
+               {TP_BF16, 256, (int64_t)1 << 62, INT64_MAX},
+               {TP_F32, 1 << 24, (int64_t)1 << 62, INT64_MAX},
+               {TP_F64, (int64_t)1 << 53, (int64_t)1 << 62, INT64_MAX}};
+    tp_datapoint dp = {0, NULL, 0};
+    for (int i = 0; i < TP_COUNT(row); i++)
+        for (int sign = 1; sign >= -1; sign -= 2)
+            for (int packed = 0; packed < 2; packed++) {
+                const tp_spec spec[1] = {{"x", row[i].dtype, {1, {TP_ANY}}}};
+                const int64_t v[6] = {
+                    0, row[i].most - 1, row[i].most, row[i].most + 1, row[i].largest, row[i].too_large};
+                for (int k = 0; k < 6; k++) {
+                    const int64_t x = sign * v[k];
+                    unsigned char list[16];
+                    size_t n = 2;
+                    for (uint64_t left = (uint64_t)x;; left >>= 7) {
+                        list[n++] = (unsigned char)(left & 127) | (left > 127 ? 128 : 0);
+                        if (left <= 127) break;
+                    }
+                    list[0] = packed ? 0x0a : 0x08, list[1] = (unsigned char)(n - 2);
+                    if (!packed) memmove(list + 1, list + 2, --n);
+                    const tp_status st = parse_list(3, list, n, spec, &dp);
+                    if (k == 3 || k == 5) {
+                        char want[100];
+                        snprintf(want, sizeof want,
+                                 "hand: feature \"x\" holds a number that is damaged or does not fit into %s",
+                                 tp_dtype_name(row[i].dtype));
+                        CHECK_ERR(st, TP_ERR_FORMAT, want);
+                    } else {
+                        CHECK_MSG(st == TP_OK && tp_tensor_get(&dp.c[0], 0) == (double)x, "%s: %lld is %g",
+                                  tp_dtype_name(row[i].dtype), (long long)x, tp_tensor_get(&dp.c[0], 0));
+                    }
+                }
+            }
+    const tp_spec spec[1] = {TP_SPEC("x", TP_F64, TP_ANY)}; /* -2^63 is a float */
+    CHECK_OK(parse_list(3, "\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11, spec, &dp));
+    CHECK(tp_tensor_get(&dp.c[0], 0) == -9223372036854775808.0);
+    tp_datapoint_free(&dp);
+}
+
 /* Each feature needs a name, and its dtype is one that there is. */
 TEST(features_without_a_name_or_dtype)
 {
@@ -1030,6 +1077,38 @@ TEST(tfrecords_of_tensorboard_are_read_and_written_alike)
     CHECK_OK(tp_file_read(tp_test_path(dir, "w.tfrecord"), false, 0, &whole, &size));
     CHECK(size == sizeof ref_tfrecord && memcmp(whole, ref_tfrecord, size) == 0);
     tp_free(whole);
+}
+
+/* Lists of floats are converted in blocks: each element is what tp_convert makes of it, at any length and alignment. */
+TEST(tfrecords_of_many_floats)
+{
+    static const tp_dtype to[] = {TP_F32, TP_F64, TP_F16};
+    static const int64_t size[] = {1, 255, 256, 257, 700};
+    static const char *const name[] = {"wave"};
+    for (int k = 0; k < TP_COUNT(to) * TP_COUNT(size); k++) {
+        const tp_dtype t = to[k % TP_COUNT(to)];
+        const int64_t n = size[k / TP_COUNT(to)];
+        const char *const path = tp_test_path(tp_test_tmpdir(), "floats.tfrecord");
+        tp_spec spec = {"wave", t, tp_make_shape_n(1, &n)};
+        tp_datapoint dp = {0, NULL, 0};
+        tp_tensor x, want;
+        memset(&x, 0, sizeof x), memset(&want, 0, sizeof want);
+        const int64_t rows[2] = {2, n};
+        CHECK_OK(tp_tensor_resize(&x, TP_F32, tp_make_shape_n(2, rows)));
+        CHECK_OK(tp_tensor_resize(&want, t, tp_make_shape_n(2, rows)));
+        for (int64_t i = 0; i < 2 * n; i++) tp_tensor_set(&x, i, (double)(i * 7919 % 1009) / 7 - 40);
+        for (int64_t i = 0; i < 2 * n; i++) tp_tensor_set(&want, i, tp_tensor_get(&x, i));
+        tp_dataflow *df = tp_df_from_arrays(&x, 1, .shuffle = TP_NO);
+        CHECK_OK(tp_df_save_tfrecord(df, path, name, 1));
+        tp_df_free(df);
+        df = tp_df_tfrecord(&path, 1, .features = &spec, .n_features = 1);
+        const size_t bytes = (size_t)n * tp_dtype_size(t);
+        for (size_t i = 0; i < 2 && CHECK_OK(tp_df_next(df, &dp)); i++)
+            CHECK_MSG(memcmp(dp.c[0].data, (const char *)want.data + i * bytes, bytes) == 0, "%s", tp_dtype_name(t));
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+        tp_tensor_free(&x), tp_tensor_free(&want);
+    }
 }
 
 TEST(tfrecord_flows)

@@ -46,9 +46,12 @@ typedef struct plan {
     tp_checkpoint_format format;
 } plan;
 
+static int64_t steps_made; /* by this process */
+
 static tp_status step(tp_callback *cb)
 {
     plan *p = (plan *)cb->user;
+    steps_made++;
     if (p->kill_at && cb->train->global_step == p->kill_at) kill(getpid(), SIGKILL);
     if (p->allocations && cb->train->global_step == p->count_from) p->before = tp_test_alloc_count();
     if (p->allocations && cb->train->global_step == p->count_to) *p->allocations = tp_test_alloc_count() - p->before;
@@ -95,20 +98,33 @@ static tp_status train(const char *dir, int threads, bool queue, bool resume, pl
         queue ? tp_queue_input_trainer() : tp_simple_trainer());
 }
 
-/* The same in a process of its own; how it ended as waitpid says. */
+/* The same in a process of its own; how it ended as waitpid says. If it was not killed, its steps_made are the parent's. */
 static int train_apart(const char *dir, int threads, bool queue, bool resume, const plan *p)
 {
-    int status = -1;
+    int status = -1, way[2];
+    if (!CHECK(pipe(way) == 0)) return -1;
     const pid_t pid = fork();
     if (pid == 0) {
         plan copy;
         memset(&copy, 0, sizeof copy);
         if (p) copy = *p;
         freopen("/dev/null", "w", stderr);
-        _exit(train(dir, threads, queue, resume, &copy) == TP_OK ? 0 : 1);
+        steps_made = 0;
+        const tp_status st = train(dir, threads, queue, resume, &copy);
+        _exit(st == TP_OK && write(way[1], &steps_made, sizeof steps_made) == sizeof steps_made ? 0 : 1);
     }
+    close(way[1]);
+    steps_made = -1;
+    if (read(way[0], &steps_made, sizeof steps_made) < 0) steps_made = -1;
+    close(way[0]);
     waitpid(pid, &status, 0);
     return status;
+}
+/* Training goes on behind the last epoch that was complete when it was killed: it does not begin anew. */
+static void check_steps_made(int64_t killed_at)
+{
+    const int64_t want = STEPS * EPOCHS - (killed_at - 1) / STEPS * STEPS;
+    CHECK_MSG(steps_made == want, "%lld steps after the kill, not %lld", (long long)steps_made, (long long)want);
 }
 
 /* Every array of two checkpoints equal, bit for bit. */
@@ -191,6 +207,7 @@ TEST(killed_and_resumed_is_as_if_it_was_not)
             CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         }
         CHECK(train_apart(broken, 2, round % 2 == 1, true, NULL) == 0);
+        check_steps_made(p.kill_at ? p.kill_at : p.kill_in_save * STEPS);
         same_checkpoint(whole, broken, STEPS * EPOCHS);
     }
 }
@@ -209,8 +226,10 @@ TEST(every_format_resumes_alike)
         printf("     *%s: killed after step %lld\n", ends[f], (long long)p.kill_at);
         folder(broken, sizeof broken, "format");
         CHECK(WIFSIGNALED(train_apart(broken, 2, true, false, &p)));
+        const int64_t killed_at = p.kill_at;
         p.kill_at = 0;
         CHECK(train_apart(broken, 2, true, true, &p) == 0);
+        check_steps_made(killed_at);
         snprintf(path, sizeof path, "%s/model-%d%s", broken, STEPS * EPOCHS, ends[f]);
         CHECK(tp_file_exists(path));
         snprintf(path, sizeof path, "%s/model-%d.npz", broken, STEPS * EPOCHS);

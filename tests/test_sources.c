@@ -847,6 +847,29 @@ TEST(a_data_set_ends_and_begins_again)
     machine_close(&m);
 }
 
+/* The datapoints of a map are views of those below, valid until the next one: each tower still gets its own. */
+static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+TEST(views_for_several_towers)
+{
+    for (int kind = 0; kind < 3; kind++)
+        for (int towers = 1; towers <= TOWERS; towers++) {
+            numbers k = {7, 0, 0, 0, 0, 0};
+            machine m;
+            tp_dataflow *df = tp_df_repeated(tp_df_map(flow_of(&k), as_it_is), -1);
+            CHECK_OK(machine_open(&m,
+                                  kind == 0   ? tp_dataset_input(df)
+                                  : kind == 1 ? tp_queue_input(df)
+                                              : tp_staging_input(tp_dataset_input(df)),
+                                  towers));
+            CHECK_STR(machine_walk(&m, 6), numbers_text(&k, 0, 6 * towers, ""));
+            machine_close(&m);
+        }
+}
+
 TEST(data_sets_have_types)
 {
     const tp_dtype types[] = {TP_I32, TP_F32}, none = TP_DTYPE_UNSET;
@@ -1379,6 +1402,39 @@ TEST(a_stage_that_waits_is_cancelled)
         }
         machine_close(&m);
     }
+}
+
+/* A stage that waits in its flow is told to stop when it is freed or begins again. */
+static tp_status give_3_and_wait(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    numbers k = {3, 0, 0, 0, 0, 0};
+    if (index < 3) return give_number(&k, pass, index, dp);
+    __atomic_add_fetch((int *)user, 1, __ATOMIC_ACQ_REL);
+    while (!tp_df_stopping()) tp_test_sleep(1e-3);
+    return TP_STOP;
+}
+TEST(a_stage_that_waits_for_its_flow_is_told_to_stop)
+{
+    int waits = 0;
+    machine m;
+    CHECK_OK(machine_open(&m, tp_staging_input(tp_dataset_input(tp_df_from_generator(give_3_and_wait, &waits))), 1));
+    for (int again = 0; again < 3; again++) {
+        CHECK_STR(machine_walk(&m, 3), "0 1 2");
+        while (__atomic_load_n(&waits, __ATOMIC_ACQUIRE) == again) tp_test_sleep(1e-3);
+        if (again < 2) CHECK_OK(tp_input_reset_state(m.s));
+    }
+    machine_close(&m);
+    CHECK(waits == 3 && !tp_df_stopping());
+    tp_queue *q = tp_queue_new(3);
+    CHECK_OK(machine_open(&m, tp_staging_input(tp_dataset_input(tp_df_from_queue(q))), 1));
+    const int32_t five = 5;
+    tp_tensor v;
+    tp_tensor_view(&v, TP_I32, NO_SHAPE, &five);
+    const tp_datapoint dp = {1, &v, 0};
+    CHECK_OK(tp_queue_put(q, &dp));
+    CHECK_STR(machine_walk(&m, 1), "5");
+    machine_close(&m); /* the queue is open and empty */
+    tp_queue_free(q);
 }
 
 /* A run waits for its input in before_run of the hooks, which the trace has as records of kind TP_TRACE_HOOKS. Seconds of that

@@ -1434,6 +1434,31 @@ static tp_shape shape_of(int ndim, int64_t a, int64_t b, int64_t c)
     return tp_make_shape_n(ndim, dim);
 }
 
+/* The product of the dimensions, with a division for each */
+static int64_t plain_size(const tp_shape *s)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->ndim; i++)
+        if (s->dim[i] < 0) return -1;
+    for (int i = 0; i < s->ndim; i++)
+        if (s->dim[i] == 0) return 0;
+    for (int i = 0; i < s->ndim; i++) n = n > INT64_MAX / s->dim[i] ? INT64_MAX : n * s->dim[i];
+    return n;
+}
+TEST(sizes_of_shapes)
+{
+    static const int64_t dims[] = {-1,        0,          1,          2,          3,          46341,
+                                   INT32_MAX, 2147483648, 3037000499, 3037000500, 4294967296, INT64_MAX / 3,
+                                   INT64_MAX, INT64_MIN,  7};
+    for (uint64_t i = 0; i < 20000; i++) {
+        tp_shape s;
+        memset(&s, 0, sizeof s);
+        s.ndim = (int)(i % 5);
+        for (int k = 0; k < s.ndim; k++) s.dim[k] = dims[tp_random_u32(5, (uint64_t)k, i) % (unsigned)TP_COUNT(dims)];
+        if (!CHECK_MSG(tp_shape_size(&s) == plain_size(&s), "shape %d", (int)i)) return;
+    }
+}
+
 TEST(shapes)
 {
     char text[TP_SHAPE_TEXT];

@@ -399,6 +399,50 @@ TEST(tower_functions_side_by_side_in_half_precision)
     tp_graph_free(g);
 }
 
+/* The mean of squares less the square of the mean comes out below 0 for values that are large and close. The variance is not. */
+static tp_node *close_values(const tp_tower_context *tower, void *user)
+{
+    tp_node **x = (tp_node **)user;
+    x[tower->index] = tp_placeholder(tower->graph, "x", TP_F32, tp_make_shape(1, 1));
+    return tp_batch_norm(x[tower->index], "bn", .sync_statistics = TP_SYNC_TOWERS, .training = TP_YES);
+}
+TEST(a_variance_of_towers_is_not_negative)
+{
+    if (ALONE) TEST_SKIP("no threads");
+    tp_graph *g = tp_graph_new(NULL);
+    tp_towers_desc d;
+    tp_node *y[2], *x[2], *fetch[16];
+    int n = 0;
+    memset(&d, 0, sizeof d);
+    d.n = 2;
+    CHECK_OK(tp_build_on_towers(g, &d, close_values, x, y));
+    tp_node *const *update = tp_collection(g, TP_KEY_UPDATE_OPS, &n);
+    for (int i = 0; i < 2; i++) fetch[i] = y[i];
+    for (int i = 0; i < n && i < 14; i++) fetch[2 + i] = update[i];
+    tp_device *dev[2];
+    CHECK_OK(tp_cpu_devices_new(2, 1, NULL, dev));
+    tp_session_config c = tp_default_session_config();
+    c.devices = dev;
+    c.n_devices = 2;
+    tp_session *s = tp_session_new(g, &c);
+    const float data[2] = {1000 + 12.0f / 16384, 1000 + 34.0f / 16384};
+    tp_feed feed[2];
+    const tp_tensor *value[16];
+    tp_tensor variance;
+    memset(&variance, 0, sizeof variance);
+    for (int i = 0; i < 2; i++) feed[i] = tp_make_feed(x[i], TP_F32, tp_make_shape(1, 1), &data[i]);
+    if (CHECK(n > 0) && CHECK_OK(tp_session_run(s, feed, 2, fetch, 2 + n, value))) {
+        for (int i = 0; i < 2; i++) CHECK_MSG(fabs(tp_tensor_get(value[i], 0)) < 1, "tower %d", i);
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, "bn/variance/EMA"), &variance));
+        const double v = tp_tensor_get(&variance, 0);
+        CHECK_MSG(v >= 0 && v < 1, "the running variance is %g", v);
+    }
+    tp_tensor_free(&variance);
+    tp_session_free(s);
+    for (int i = 0; i < 2; i++) dev[i]->close(dev[i]);
+    tp_graph_free(g);
+}
+
 /* Each tower has variables of its own; the gradients meet, each tower applies them, and they stay alike. */
 typedef struct copies {
     tp_node *cost[2], *w[2], *x[2];
@@ -815,6 +859,73 @@ TEST(no_memory_leaves_no_shorter_collections)
     }
     tp_set_log(NULL, NULL);
     CHECK_MSG(!failed && failures > 10, "%d failures", failures);
+}
+
+/* A sum of all towers inside a frozen block: the other towers add to the collection between the block's begin and its end. */
+static tp_node *frozen_around_a_sum(const tp_tower_context *tower, void *user)
+{
+    tp_graph *g = tower->graph;
+    tp_node *x = tp_const(g, (float)tower->index), *y = NULL;
+    const char *const kept[] = {"parts"};
+    const bool all = *(const bool *)user;
+    tp_collection_add(g, "parts", tp_named(tp_identity(x), "first"));
+    TP_FREEZE_COLLECTION(g, all ? NULL : kept, 1)
+    {
+        for (int k = 0; k < 3; k++) tp_collection_add(g, "parts", tp_named(tp_identity(x), "inside"));
+        tp_tower_all_reduce(g, &x, 1, false, "Sum", &y);
+        tp_collection_add(g, "parts", tp_named(tp_identity(y), "inside"));
+        if (all) tp_collection_add(g, "added inside", y);
+    }
+    tp_collection_add(g, "parts", tp_named(tp_identity(y), "last"));
+    return y;
+}
+TEST(a_frozen_collection_keeps_the_nodes_of_all_towers)
+{
+    if (ALONE) TEST_SKIP("no threads");
+    for (int k = 0; k < 2; k++) {
+        bool all = k == 1;
+        tp_towers_desc d;
+        memset(&d, 0, sizeof d);
+        d.n = 3;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_collection_add(g, "parts", tp_const(g, 7));
+        CHECK_OK(tp_build_on_towers(g, &d, frozen_around_a_sum, &all, NULL));
+        int n = 0;
+        tp_collection(g, "added inside", &n);
+        CHECK(n == 0);
+        tp_node *const *part = tp_collection(g, "parts", &n);
+        if (CHECK_MSG(n == 7, "%d nodes", n))
+            for (int i = 0; i < 6; i++) {
+                char name[32];
+                snprintf(name, sizeof name, "tower%d/%s", i / 2, i % 2 ? "last" : "first");
+                CHECK_STR(tp_node_name(part[1 + i]), name);
+            }
+        tp_graph_free(g);
+    }
+}
+
+/* Such a backup has the tower's own nodes only: restored later it would lose those of the others. */
+static tp_node *stores_a_backup(const tp_tower_context *tower, void *user)
+{
+    if (tower->index == 0) *(tp_collection_backup **)user = tp_backup_collection(tower->graph, NULL, 0);
+    return tp_const(tower->graph, 1);
+}
+TEST(a_towers_backup_is_restored_in_the_tower)
+{
+    if (ALONE) TEST_SKIP("no threads");
+    tp_graph *g = tp_graph_new(NULL);
+    tp_collection_backup *b = NULL;
+    tp_towers_desc d;
+    int n = 0;
+    memset(&d, 0, sizeof d);
+    d.n = 2;
+    tp_collection_add(g, "parts", tp_const(g, 7));
+    CHECK_OK(tp_build_on_towers(g, &d, stores_a_backup, &b, NULL));
+    tp_restore_collection(g, b);
+    CHECK(tp_graph_status(g) == TP_ERR_STATE && strstr(tp_graph_error(g), "made by a tower's function"));
+    tp_collection(g, "parts", &n);
+    CHECK(n == 1);
+    tp_graph_free(g);
 }
 
 TEST_MAIN()

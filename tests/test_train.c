@@ -1339,7 +1339,7 @@ TEST(model_saver_survives_io_errors)
     two[0]->before_train = save_at_once;
     CHECK_ERR(run_noop(two, 2, 2, 1, 1), TP_ERR_IO, "is of epoch 0 (global_step=0). At global_step=2 ");
     tp_callback *nowhere = model_saver("/dev/null/x", 0, 0);
-    CHECK_ERR(run_noop(&nowhere, 1, 1, 1, 1), TP_ERR_IO, "");
+    CHECK_ERR(run_noop(&nowhere, 1, 1, 1, 1), TP_ERR_IO, "/dev/null is in the way: it is not a directory");
 }
 
 static const char *min_dir;
@@ -2991,7 +2991,8 @@ TEST(graph_var_param_by_hand)
     memset(&m, 0, sizeof m);
     m.build_graph = build;
     tp_trainer *t = tp_simple_trainer(); /* a model without input signature */
-    CHECK_ERR(tp_trainer_setup_graph(t, &m, NULL), TP_ERR_ARG, "");
+    CHECK_ERR(tp_trainer_setup_graph(t, &m, tp_placeholder_input()), TP_ERR_ARG,
+              "and .build_graph: .inputs is missing");
     tp_trainer_free(t);
 }
 

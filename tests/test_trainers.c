@@ -144,6 +144,9 @@ TEST(the_tower_function_of_a_trainer)
     CHECK_OK(tp_trainer_set_tower_func(t, mine));
     CHECK(t->state.tower_func == mine);
     CHECK_ERR(tp_trainer_set_tower_func(t, mine), TP_ERR_STATE, "the tower function is set once, before the callbacks");
+    CHECK_ERR(tp_trainer_set_seed(t, 1), TP_ERR_STATE,
+              "before anything is built"); /* it is of the graph that would go */
+    CHECK(tp_trainer_inputs_desc(t, &(int){0}) != NULL);
     tp_trainer_free(t);
     tp_graph_free(other);
 }
@@ -447,6 +450,7 @@ static void configs_that_exclude(void)
     d.n_callbacks = 1;
     d.session_init = tp_just_current_session();
     d.steps_per_epoch = 1;
+    d.stop_on_nan = TP_NO;
     CHECK_ERR(tp_train(NULL, &d), TP_ERR_ARG, ""); /* takes over what d points at */
     tp_trainer *t = tp_noop_trainer();
     CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
@@ -794,6 +798,107 @@ TEST(where_training_goes_on)
     }
 }
 
+/* A checkpoint of another training, made within its epoch 1: auto-resume knows that it is not this one's, which it looked for. */
+TEST(a_checkpoint_within_epoch_1_of_another_training)
+{
+    for (int looked = 0; looked < 2; looked++) {
+        int steps = 0;
+        tp_callback *cb = counting(&steps, NULL);
+        tp_train_config c = config(&cb, 1, NULL);
+        CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'd'));
+        c.steps_per_epoch = 4;
+        c.session_init = checkpoint_of(0, false, 1, true);
+        c.auto_resume = looked ? TP_YES : TP_NO;
+        tp_test_keep_log();
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        CHECK_MSG(steps == (looked ? 4 : 2), "%d steps", steps);
+        CHECK_HAS(tp_test_logged,
+                  looked ? "was made within epoch 1 of another training" : "made within epoch 1, after step 2 of 4");
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+static tp_status interrupt_in_epoch_0(tp_callback *cb)
+{
+    const tp_train_state *s = cb->train;
+    if (s->epoch_num == 0 && s->local_step == 1) CHECK(tp_interrupt());
+    return TP_OK;
+}
+/* The complete epochs before epoch 0 are -1. */
+TEST(a_training_goes_on_within_epoch_0)
+{
+    CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'd'));
+    for (int resumes = 0; resumes < 2; resumes++) {
+        int steps = 0;
+        tp_callback *cb[] = {counting(&steps, resumes ? NULL : interrupt_in_epoch_0), tp_cb_model_saver()};
+        tp_train_config c = config(cb, 2, NULL);
+        c.steps_per_epoch = 4;
+        c.starting_epoch = TP_NONE;
+        c.auto_resume = TP_YES;
+        tp_test_keep_log();
+        CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) == (resumes ? TP_OK : TP_INTR));
+        CHECK_MSG(steps == (resumes ? 6 : 2), "%d steps", steps); /* of epochs 0 and 1 */
+        if (resumes) CHECK_HAS(tp_test_logged, "The checkpoint was made within epoch 0, after step 2 of 4");
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+/* Each run of a step prints; one of them is interrupted meanwhile. */
+static int n_run, interrupted_run;
+static tp_node *build_printing(tp_graph *g, tp_node *const *in, void *user)
+{
+    return tp_print(build(g, in, user), "a run of the step");
+}
+static void interrupt_a_run(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    if (strstr(message, "a run of the step") && ++n_run == interrupted_run) CHECK(tp_interrupt());
+}
+static tp_status train_printing(bool one_rank, int interrupted)
+{
+    tp_callback *cb = tp_cb_model_saver();
+    tp_train_config c = config(&cb, 1, NULL);
+    c.model.build_graph = build_printing;
+    c.steps_per_epoch = 4, c.max_epoch = 2;
+    c.auto_resume = TP_YES;
+    interrupted_run = interrupted;
+    tp_set_log(interrupt_a_run, NULL);
+    const tp_status st =
+        tp_launch_train_with_config(&c, one_rank ? tp_horovod_trainer(.bucket_bytes = 0) : tp_simple_trainer());
+    tp_set_log(NULL, NULL);
+    return st;
+}
+static double trained_weight(const char *dir)
+{
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    CHECK_OK(tp_npz_load(tp_test_path(dir, "model-8.npz"), &d));
+    const tp_tensor *w = tp_dict_find(&d, "w");
+    const double value = CHECK(w != NULL) ? tp_tensor_get(w, 0) : 0;
+    tp_dict_free(&d);
+    return value;
+}
+/* A training that is interrupted within a run and resumed makes each step once, with the trainer of a job of one rank, too. */
+TEST(an_interrupted_step_is_made_once)
+{
+    double whole = 0;
+    for (int one_rank = 0; one_rank < 2; one_rank++)
+        for (int at = 0; at <= 8; at++) {
+            const char *dir = tp_test_tmpdir();
+            CHECK_OK(tp_logger_set_dir(dir, 'd'));
+            n_run = 0;
+            const tp_status st = train_printing(one_rank == 1, at);
+            CHECK_MSG(st == (at ? TP_INTR : TP_OK) && n_run == (at ? at : 8), "run %d: %s after %d runs", at,
+                      tp_status_name(st), n_run);
+            if (at) CHECK_OK(train_printing(one_rank == 1, 0));
+            CHECK_MSG(n_run == 8, "run %d: %d runs", at, n_run);
+            if (at == 0 && !one_rank) whole = trained_weight(dir);
+            const double w = trained_weight(dir);
+            CHECK_MSG(w == whole && w < 1, "run %d: %.9g, not %.9g", at, w, whole);
+        }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
 /* A checkpoint of three ranks that one process goes on from, or takes the variables of. */
 TEST(a_checkpoint_of_several_ranks_in_one_process)
 {
@@ -900,6 +1005,19 @@ static void odd_folders(void)
     CHECK_OK(tp_auto_resume_train_config(&c));
     CHECK_HAS(tp_test_logged, "session_init arguments will be overwritten");
     tp_session_init_free(c.session_init);
+    memset(&c, 0, sizeof c); /* a .checkpoint is what session_init would be made from: it gives way too */
+    c.checkpoint = "no-such-file";
+    tp_test_keep_log();
+    CHECK_OK(tp_auto_resume_train_config(&c));
+    CHECK(c.session_init && !c.checkpoint && c.starting_epoch == 3);
+    CHECK_HAS(tp_test_logged, "session_init arguments will be overwritten");
+    c.checkpoint = "no-such-file";
+    CHECK_ERR(tp_auto_resume_train_config(&c), TP_ERR_ARG, "give .session_init or .checkpoint, not both");
+    tp_session_init_free(c.session_init);
+    memset(&c, 0, sizeof c); /* and it takes precedence where session_init would */
+    c.checkpoint = "no-such-file", c.starting_epoch = 7, c.always_resume = TP_NO;
+    CHECK_OK(tp_auto_resume_train_config(&c));
+    CHECK(!c.session_init && c.checkpoint && c.starting_epoch == 7);
 }
 
 TEST(auto_resume_from_odd_folders)

@@ -13,7 +13,8 @@
  *
  * A failed check prints file:line and lets the test go on. `./test_x part` runs the tests whose name contains
  * `part`. The last line is "N passed, N failed" (", N skipped" if any); the exit status is 1 after a failure
- * and when no test matched; `./test_x =name` runs that one. Checks may be made from any thread.
+ * and when no test matched; `./test_x =name` runs that one. Checks may be made from any thread. A test that leaves a part out says
+ * so, tp_test_left_out("no clang here"), and goes on; it counts as passed, the part as skipped.
  *
  * A line of level ERROR in the log fails the test, in this process and in those that it forks, whatever sink the test
  * has set, unless the test announced it:
@@ -136,6 +137,18 @@ extern "C"
         return;                    \
     } while (0)
 
+/* What the running test leaves out, and why, while the rest of it goes on: counts as skipped, once for each reason in a program. */
+TP_TEST__UNUSED static int tp_test__left_out_count;
+TP_TEST__UNUSED static void tp_test_left_out(const char *why)
+{
+    static char told[16][200];
+    for (int i = 0; i < tp_test__left_out_count; i++)
+        if (strcmp(told[i], why) == 0) return;
+    if (tp_test__left_out_count == 16) return;
+    snprintf(told[tp_test__left_out_count++], sizeof told[0], "%s", why);
+    printf("skip %s: %s\n", tp_test__running, why);
+}
+
 /* ==== >>checks ======================================================================================== */
 
 #define CHECK(cond_)          tp_test__check((cond_) ? true : false, __FILE__, __LINE__, "%s", #cond_)
@@ -210,6 +223,13 @@ TP_TEST__UNUSED static bool tp_test__err(tp_status s, tp_status code, const char
                               tp_status_name(code), tp_last_error());
     return tp_test__check(strstr(tp_last_error(), part) != NULL, file, line, "%s: the sentence \"%s\" lacks \"%s\"",
                           text, tp_last_error(), part);
+}
+
+/* The larger one of the worst error so far and another. Infinity stays for an error of NaN, which fmax drops and a comparison
+ * forgets when the next one comes. */
+TP_TEST__UNUSED static double tp_test_worse(double worst, double error)
+{
+    return error <= worst ? worst : error == error ? error : (double)INFINITY;
 }
 
 /* ==== >>log =========================================================================================== */
@@ -641,6 +661,7 @@ TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
         }
         fflush(stdout);
     }
+    skipped += tp_test__left_out_count;
     printf("%d passed, %d failed", passed, failed);
     if (skipped) printf(", %d skipped", skipped);
     printf("\n");

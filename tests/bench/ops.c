@@ -148,6 +148,20 @@ CASE(instance_norm_nchw, tp_nn_group_norm(x, gamma_(x, 64), beta_(x, 64), 1, 64,
 CASE(batch_norm, tp_nn_batch_norm_train(x, gamma_(x, 64), beta_(x, 64), 3, 1e-5f, false, NULL, NULL))
 CASE(batch_norm_nchw, tp_nn_batch_norm_train(x, gamma_(x, 64), beta_(x, 64), 1, 1e-5f, false, NULL, NULL))
 CASE(batch_norm_rows, tp_nn_batch_norm_train(x, gamma_(x, 1024), beta_(x, 1024), 1, 1e-5f, false, NULL, NULL))
+/* few channels, last: one or three floats for each pixel */
+CASE(bias_c1, tp_nn_bias_add(x, beta_(x, 1), TP_NHWC))
+CASE(bias_c3, tp_nn_bias_add(x, beta_(x, 3), TP_NHWC))
+CASE(group_norm_c1, tp_nn_group_norm(x, gamma_(x, 1), beta_(x, 1), 3, 1, 1e-5f))
+CASE(group_norm_c3, tp_nn_group_norm(x, gamma_(x, 3), beta_(x, 3), 3, 3, 1e-5f))
+CASE(batch_norm_c1, tp_nn_batch_norm_train(x, gamma_(x, 1), beta_(x, 1), 3, 1e-5f, false, NULL, NULL))
+CASE(batch_norm_c3, tp_nn_batch_norm_train(x, gamma_(x, 3), beta_(x, 3), 3, 1e-5f, false, NULL, NULL))
+CASE(depthwise_c3, tp_nn_conv2d(x, OTHER(3, 3, 1, 3), &(const tp_conv2d_attrs){.groups = 3}))
+CASE(max_pool_c1, POOL(tp_nn_max_pool, 3, 1, TP_SAME, TP_NHWC))
+CASE(max_pool_c3, POOL(tp_nn_max_pool, 3, 1, TP_SAME, TP_NHWC))
+CASE(max_pool_2_c3, POOL(tp_nn_max_pool, 2, 2, TP_VALID, TP_NHWC))
+CASE(sampler_c1, tp_bilinear_sampler(x, POSITIVE(8, 128, 128, 2), TP_BORDER_REPEAT))
+CASE(sampler_c3, tp_bilinear_sampler(x, POSITIVE(8, 128, 128, 2), TP_BORDER_REPEAT))
+CASE(sum_middle_c3, tp_sum_over(x, 1))
 CASE(products_16, tp_matmul(x, OTHER(4096, 16, 16)))
 CASE(products_64, tp_matmul(x, OTHER(256, 64, 64)))
 CASE(products_shared, tp_matmul(x, OTHER(64, 32)))
@@ -269,6 +283,19 @@ static const struct {
     ROW(batch_norm, 32, 28, 28, 64),
     ROW(batch_norm_nchw, 32, 64, 28, 28),
     ROW(batch_norm_rows, 1024, 1024),
+    ROW(bias_c1, 8, 256, 256, 1),
+    ROW(bias_c3, 8, 256, 256, 3),
+    ROW(group_norm_c1, 8, 256, 256, 1),
+    ROW(group_norm_c3, 8, 256, 256, 3),
+    ROW(batch_norm_c1, 8, 256, 256, 1),
+    ROW(batch_norm_c3, 8, 256, 256, 3),
+    ROW(depthwise_c3, 8, 128, 128, 3),
+    ROW(max_pool_c1, 8, 128, 128, 1),
+    ROW(max_pool_c3, 8, 128, 128, 3),
+    ROW(max_pool_2_c3, 8, 128, 128, 3),
+    ROW(sampler_c1, 8, 128, 128, 1),
+    ROW(sampler_c3, 8, 128, 128, 3),
+    ROW(sum_middle_c3, 1000, 100, 3),
     ROW(products_16, 4096, 16, 16),
     ROW(products_64, 256, 64, 64),
     ROW(products_shared, 64, 128, 64),

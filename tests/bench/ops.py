@@ -139,6 +139,16 @@ case("instance_norm_nchw", lambda x, g, b: F.instance_norm(x, weight=g, bias=b),
 case("batch_norm", lambda x, g, b: F.batch_norm(nhwc(x), None, None, g, b, True), 32, 28, 28, 64, g=(64,), b=(64,))
 case("batch_norm_nchw", lambda x, g, b: F.batch_norm(x, None, None, g, b, True), 32, 64, 28, 28, g=(64,), b=(64,))
 case("batch_norm_rows", lambda x, g, b: F.batch_norm(x, None, None, g, b, True), 1024, 1024, g=(1024,), b=(1024,))
+for c in (1, 3):  # few channels, last
+    case(f"bias_c{c}", lambda x, b: nhwc(x) + b.view(1, -1, 1, 1), 8, 256, 256, c, b=(c,))
+    case(f"group_norm_c{c}", lambda x, g, b, c=c: F.group_norm(nhwc(x), c, g, b), 8, 256, 256, c, g=(c,), b=(c,))
+    case(f"batch_norm_c{c}", lambda x, g, b: F.batch_norm(nhwc(x), None, None, g, b, True), 8, 256, 256, c, g=(c,), b=(c,))
+    case(f"max_pool_c{c}", lambda x: F.max_pool2d(nhwc(x), 3, 1, 1), 8, 128, 128, c)
+    case(f"sampler_c{c}", lambda x, g: F.grid_sample(nhwc(x), g, padding_mode="border", align_corners=True), 8, 128, 128, c,
+           g=lambda: torch.rand(8, 128, 128, 2) * 0.025 - 1)
+case("max_pool_2_c3", lambda x: F.max_pool2d(nhwc(x), 2), 8, 128, 128, 3)
+case("depthwise_c3", lambda x, w: F.conv2d(nhwc(x), w, padding=1, groups=3), 8, 128, 128, 3, w=(3, 1, 3, 3))
+case("sum_middle_c3", lambda x: x.sum(1), 1000, 100, 3)
 case("products_16", torch.matmul, 4096, 16, 16, b=(4096, 16, 16))
 case("products_64", torch.matmul, 256, 64, 64, b=(256, 64, 64))
 case("products_shared", torch.matmul, 64, 128, 64, b=(64, 32))

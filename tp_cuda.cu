@@ -935,6 +935,7 @@ extern "C" tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, cons
     m->c = c;
     m->n = n;
     m->rank = rank;
+    const tp__held held(c);
     cudaSetDevice(c->ordinal);
     if (tp__nccl_status(c, ncclCommInitRank(&m->comm, n, made, rank), NULL, "meeting the other ranks") == TP_OK)
         return m;
@@ -944,9 +945,15 @@ extern "C" tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, cons
 extern "C" void tp_cuda_comm_free(tp_cuda_comm *m)
 {
     if (!m) return;
+    const tp__held held(m->c);
+    ncclResult_t failed = ncclSuccess;
     cudaSetDevice(m->c->ordinal);
-    cudaStreamSynchronize(m->c->stream);
-    ncclCommDestroy(m->comm);
+    if (ncclCommGetAsyncError(m->comm, &failed) != ncclSuccess || failed != ncclSuccess) {
+        ncclCommAbort(m->comm); /* its kernels wait for a rank that is gone: the stream would never be done */
+    } else {
+        cudaStreamSynchronize(m->c->stream);
+        ncclCommDestroy(m->comm);
+    }
     free(m);
 }
 /* Detects that another rank has failed, at the latest in the next call; without this check the ranks would wait for ever. */
@@ -958,6 +965,7 @@ static tp_status tp__comm_status(tp_cuda_comm *m, ncclResult_t r, const char *ac
 }
 extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *m, void *data, int64_t n, tp_dtype dtype, bool mean)
 {
+    const tp__held held(m->c);
     ncclDataType_t type = ncclFloat32;
     const tp_status st = tp__nccl_type(m->c, dtype, &type);
     if (st != TP_OK || n <= 0) return st;
@@ -970,6 +978,7 @@ extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *m, void *data, int64_
 }
 extern "C" tp_status tp_cuda_comm_broadcast(tp_cuda_comm *m, void *data, int64_t n, tp_dtype dtype, int root)
 {
+    const tp__held held(m->c);
     ncclDataType_t type = ncclFloat32;
     const tp_status st = tp__nccl_type(m->c, dtype, &type);
     if (st != TP_OK || n <= 0) return st;
@@ -980,6 +989,7 @@ extern "C" tp_status tp_cuda_comm_broadcast(tp_cuda_comm *m, void *data, int64_t
 }
 extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *m, void *all, const void *mine, int64_t n, tp_dtype dtype)
 {
+    const tp__held held(m->c);
     ncclDataType_t type = ncclFloat32;
     const tp_status st = tp__nccl_type(m->c, dtype, &type);
     if (st != TP_OK || n <= 0) return st;
@@ -4969,6 +4979,7 @@ static void tp__print_cuda(const tp_call *k)
     tp__print_numbers *g = (tp__print_numbers *)k->scratch;
     double *sums = (double *)(void *)(g + 1);
     cudaError_t e = cudaSuccess;
+    const tp__held held(c); /* no other print's numbers come between the copy to the host and its line */
     if (n > 0)
         e = cudaMemcpyAsync(k->out[0].data, x->data, (size_t)n * tp__dtype_size(x->dtype), cudaMemcpyDeviceToDevice,
                             c->stream);

@@ -2220,11 +2220,18 @@ static void tp__onnx_parts(tp__onnx *w)
         tp__onnx_join(w, "Concat", part, n, at, tp__onnx_out(w, w->op, 0, form));
         return;
     }
-    const char *in = tp__onnx_in(w, 0, form);
+    /* ONNX Runtime takes two Splits of one value for the same, whatever their numbers of outputs, unless they list sizes */
+    const char *in[2] = {tp__onnx_in(w, 0, form), NULL};
+    if (x->shape.dim[axis] >= 0) {
+        int64_t *size = (int64_t *)tp_arena_alloc(&w->names, (size_t)n * sizeof *size);
+        for (int i = 0; size && i < n; i++) size[i] = x->shape.dim[axis] / n;
+        in[1] = size ? tp__onnx_list(w, size, n) : NULL;
+        if (!size) w->status = tp__onnx_nomem();
+    }
     for (int i = 0; i < n; i++)
         part[i] = row == &tp__op_split ? tp__onnx_out(w, w->op, i, form) : tp__onnx_unique_name(w);
     tp__onnx_int(w, "axis", at);
-    tp__onnx_emit_n(w, "Split", &in, 1, part, n);
+    tp__onnx_emit_n(w, "Split", in, in[1] ? 2 : 1, part, n);
     for (int i = 0; i < n && row == &tp__op_unstack; i++) {
         const char *axes = tp__onnx_list_of_one(w, at);
         tp__onnx_emit_to(w, tp__onnx_out(w, w->op, i, TP__OWN), "Squeeze", part[i], axes, NULL);

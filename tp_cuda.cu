@@ -211,8 +211,13 @@ static cudaError_t tp__memory_alloc(tp__cuda *c, cudaStream_t stream, size_t byt
     /* The pool is fragmented or frees are still queued: wait for the streams, trim the pool and try once more. */
     cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
     cudaGetLastError();
-    cudaStreamIsCapturing(c->stream, &recorded);
-    if (recorded == cudaStreamCaptureStatusNone) cudaStreamSynchronize(c->stream);
+    /* A thread that stages a value does not hold the device: the thread that does may be about to record, and to wait for a stream
+     * that is recorded spoils the recording. */
+    if (pthread_mutex_trylock(&c->use) == 0) {
+        cudaStreamIsCapturing(c->stream, &recorded);
+        if (recorded == cudaStreamCaptureStatusNone) cudaStreamSynchronize(c->stream);
+        pthread_mutex_unlock(&c->use);
+    }
     cudaStreamSynchronize(c->copying);
     cudaMemPoolTrimTo(c->pool, 0);
     return tp__memory_alloc_once(c, stream, bytes, p);
@@ -770,6 +775,10 @@ static tp_status tp__communicators_of(tp_device *const *d, int n, ncclComm_t *co
         enough = enough && made[i];
     }
     tp_status st = enough ? TP_OK : first->fail(TP_ERR_NOMEM, "out of memory for a communicator");
+    /* NCCL may read another GPU's buffers in place, and opens only cudaMalloc's memory to its GPUs, not a pool's */
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n && st == TP_OK; k++)
+            if (i != k) tp__cuda_open_to((tp__cuda *)d[i], (const tp__cuda *)d[k]);
     if (st == TP_OK)
         st = tp__nccl_status(first, ncclCommInitAll(comm, n, ordinal), NULL, "meeting the session's other GPUs");
     const uint64_t number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
@@ -11293,7 +11302,10 @@ static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **action)
             e = cudaHostAlloc((void **)&c->download_buffer, TP__STAGE_BYTES + sizeof(tp__print_numbers),
                               cudaHostAllocDefault);
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
-        if (e == cudaSuccess) e = tp__memory_alloc(c, c->stream, c->workspace_bytes, &c->workspace);
+        if (e == cudaSuccess) {
+            *action = "allocating 32 MB of its memory (do other programs use this GPU?)";
+            e = tp__memory_alloc(c, c->stream, c->workspace_bytes, &c->workspace);
+        }
     }
     return e;
 }

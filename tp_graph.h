@@ -11462,8 +11462,11 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
         if (TP__HAS_TRACE) *moved += (double)bytes;
         u->staged = -1;
         if (TP__HAS_DEVICES && st == TP_OK && !feeds[u->feed].value.device && d->stage && d->unstage &&
-            bytes >= TP__STAGE_LEAST)
+            bytes >= TP__STAGE_LEAST) {
             st = d->stage(d, feeds[u->feed].value.data, bytes, &u->staged);
+            /* no memory to stage it in: it is uploaded to its place, which is there */
+            if (st == TP_ERR_NOMEM) st = TP_OK, u->staged = -1;
+        }
     }
     for (int i = 0; i < p->n_upload; i++) {
         const tp__upload *u = &p->upload[i];

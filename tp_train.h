@@ -974,6 +974,7 @@ TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueI
 typedef struct tp__multi {
     int host; /* number of the CPU device for values on the host; -1: there is none */
     bool average, broadcast, scale_gradient, own_variables, on_host, async;
+    bool mode_is_auto; /* the mode was not asked for: without NCCL in all devices, the towers' order adds */
     /* parameter servers compute new values of the variables, which are then assigned to all copies */
     bool served;
     int64_t small_on_host; /* a variable with fewer elements is stored on the host */
@@ -1341,7 +1342,13 @@ static tp_status tp__session_for_towers(tp_trainer *t)
     int n_device = given + c->n_cpu_devices;
     if (!given && n_device < used) n_device = c->n_cpu_devices = used;
     if (host && n_device == b->host) n_device = given + ++c->n_cpu_devices;
-    if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
+    if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) {
+        bool everywhere =
+            true; /* built without NCCL, the devices add the towers' gradients in the order of the towers */
+        for (int i = 0; i < given; i++)
+            everywhere = everywhere && c->devices[i] && (c->devices[i]->host || c->devices[i]->all_reduce);
+        if (everywhere || !b->mode_is_auto) c->nccl_all_reduce = true;
+    }
     if (!b || n_device >= all) return TP_OK;
     return tp_fail(TP_ERR_ARG, "%s has a tower on device %d, but the session's config has %d device%s, numbered from 0",
                    t->name, towers - 1, n_device, n_device == 1 ? "" : "s");
@@ -1392,7 +1399,8 @@ TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu
         tp_log(TP_LOG_WARN, "%s: the mode 'hierarchical' is for 8 devices, not %d: one is chosen.", t->name, n);
         b->mode = TP_ALL_REDUCE_AUTO;
     }
-    if (b->mode == TP_ALL_REDUCE_AUTO) b->mode = n == 8 ? TP_ALL_REDUCE_HIERARCHICAL : TP_ALL_REDUCE_NCCL;
+    b->mode_is_auto = b->mode == TP_ALL_REDUCE_AUTO;
+    if (b->mode_is_auto) b->mode = n == 8 ? TP_ALL_REDUCE_HIERARCHICAL : TP_ALL_REDUCE_NCCL;
     if (b->mode == TP_ALL_REDUCE_CPU && n > 1) b->host = tp__tower_devices(t);
     return t;
 }
@@ -5049,7 +5057,7 @@ TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_train
         tp__served_new("DistributedTrainerReplicated", d->at_, d->n_devices, d->devices, d->cluster, d->patience);
     if (!t) return NULL;
     tp__multi *b = t->multi_;
-    b->own_variables = b->average = b->broadcast = true;
+    b->own_variables = b->average = b->broadcast = b->mode_is_auto = true;
     b->mode = TP_ALL_REDUCE_NCCL;
     return t;
 }

@@ -2876,6 +2876,44 @@ TEST(two_gpus_sum_gradients)
     tp_set_log(NULL, NULL);
 }
 
+/* A sum by NCCL is the first that two GPUs do together: nothing was copied between them before. */
+TEST(two_gpus_sum_by_nccl_alone)
+{
+    if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
+    tp_device *gpu[2] = {tp_cuda_open(0), tp_cuda_open(1)};
+    if (CHECK_MSG(gpu[0] && gpu[1], "%s", tp_last_error())) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x[2], *h[2], *y[2];
+        for (int i = 0; i < 2; i++) {
+            tp_device_enter(g, i);
+            x[i] = tp_placeholder(g, NULL, TP_F32, tp_make_shape(1));
+            h[i] = tp_exp(x[i]);
+            tp_device_leave(g);
+        }
+        tp_all_reduce(h, 2, false, y);
+        tp_session_config sc = tp_default_session_config();
+        sc.devices = gpu;
+        sc.n_devices = 2;
+        sc.nccl_all_reduce = true;
+        tp_session *s = tp_session_new(g, &sc);
+        const tp_tensor *value[2];
+        const float v[2] = {1, 2};
+        tp_feed feed[2];
+        memset(feed, 0, sizeof feed);
+        for (int i = 0; i < 2; i++) {
+            feed[i].node = x[i];
+            tp_tensor_view(&feed[i].value, TP_F32, tp_make_shape(1), (void *)(uintptr_t)&v[i]);
+        }
+        for (int run = 0; run < 4 && s && CHECK_OK(tp_session_run(s, feed, 2, y, 2, value)); run++)
+            for (int i = 0; i < 2; i++) CHECK_NEAR(tp_tensor_get(value[i], 0), exp(1) + exp(2), 0, 1e-5);
+        CHECK(s != NULL);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    for (int i = 0; i < 2; i++)
+        if (gpu[i]) gpu[i]->close(gpu[i]);
+}
+
 /* -- trainers with a tower on each of two GPUs, against two CPU devices */
 
 typedef struct two_towers {

@@ -17,6 +17,8 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 bool injected(const char *what); /* counts a call that may fail; true: this one does */
 /* Fault unless [p, p + bytes) lies in one live device allocation. */
 void check_device(const void *p, size_t bytes, const char *what);
+/* Fault if p is memory of a pool that the device which has `other` was given no access to. */
+void check_reach(const void *p, const void *other, const char *what);
 /* Queue work as a kernel is: on its stream, or into the graph being captured. */
 cudaError_t queue(cudaStream_t stream, const std::string &name, std::function<void()> work);
 /* Work of several streams together: it runs when all have come, and each goes on when it is done. */

@@ -1213,6 +1213,11 @@ ncclResult_t launch(Collective what, const void *send, void *recv, size_t count,
     g->come[rank] = true;
     cudaError_t e = n == 1 ? tp_shim::queue(stream, name, [g] { collect(*g); }) : tp_shim::join(g->meeting, stream);
     if (std::find(g->come.begin(), g->come.end(), false) == g->come.end()) {
+        /* NCCL gives GPUs access to memory of cudaMalloc, not to that of pools, and may read and write buffers in place */
+        for (size_t i = 0; i < n * n; i++) {
+            if (g->send[i / n]) tp_shim::check_reach(g->send[i / n], g->recv[i % n], name);
+            if (g->recv[i / n]) tp_shim::check_reach(g->recv[i / n], g->recv[i % n], name);
+        }
         /* the queue, or the graph, keeps it */
         if (n > 1) e = e == cudaSuccess ? tp_shim::queue(stream, name, [g] {}) : e;
         c.open.erase(c.open.begin());

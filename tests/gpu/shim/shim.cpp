@@ -2389,6 +2389,13 @@ void tp_shim::check_device(const void *p, size_t bytes, const char *what)
     Lock lock(S.mutex);
     check_range(p, bytes, what);
 }
+void tp_shim::check_reach(const void *p, const void *other, const char *what)
+{
+    Lock lock(S.mutex);
+    const Block *b = block_of(p), *o = block_of(other);
+    if (b && o && b->pool && b->device != o->device && !b->pool->access[o->device])
+        fault("%s: device %d has no access to the pool of device %d", what, o->device, b->device);
+}
 cudaError_t tp_shim::queue(cudaStream_t stream, const std::string &name, std::function<void()> work)
 {
     Lock lock(S.mutex);

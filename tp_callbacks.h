@@ -581,7 +581,8 @@ typedef struct tp_cb_progress_bar_desc {
 } tp_cb_progress_bar_desc;
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 
-/* Logs the estimated remaining time, computed from the last k epochs. [callbacks: EstimatedTimeLeft] */
+/* Logs the estimated remaining time, computed from the last k epochs. An epoch that is resumed after some of its steps does not count:
+ * the first estimate comes at the end of the next one. [callbacks: EstimatedTimeLeft] */
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
     int last_k_epochs; /* number of epochs that are averaged; default 5 */
@@ -924,7 +925,7 @@ typedef struct tp_cb_stat_monitor_param_setter_desc {
     const char *stat_name;
     tp_status (*fn)(double *value, void *user); /* *value: on entry the old value, on return the new one */
     void *user;
-    double threshold;
+    double threshold; /* a change of at most this much does not count as an improvement; 0: any change counts */
     int last_k;
     tp_tri reverse; /* whether larger is better; default TP_NO */
     tp_hyper_param *param;
@@ -1622,8 +1623,9 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
         const double n = i < 3 ? floor(left / length[i]) : left;
         left -= i < 3 ? n * length[i] : 0;
         if (n > 0 || (i == 3 && at == 0)) /* a time of 0 seconds is written as "0 second" */
-            at += tp__format(buf + at, (size_t)(TP_TIME_TEXT - at), "%s%.3g %s%s", at ? " " : "", n, unit[i],
-                             n > 1 ? "s" : "");
+            at +=
+                tp__format(buf + at, (size_t)(TP_TIME_TEXT - at), n >= 1000 && n < 1e15 ? "%s%.0f %s%s" : "%s%.3g %s%s",
+                           at ? " " : "", n, unit[i], n > 1 ? "s" : "");
         if (at >= TP_TIME_TEXT) break;
     }
     return buf;
@@ -4542,7 +4544,8 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
 
 typedef struct tp__eta {
     int max_epochs, n;
-    bool median;
+    bool median,
+        partly; /* partly: the current epoch was resumed after some of its steps, so that its time is not an epoch's */
     double last;
     double *seconds, *sorted; /* times of the last max_epochs epochs, oldest first */
 } tp__eta;
@@ -4552,6 +4555,13 @@ static tp_status tp__eta_before_train(tp_callback *cb)
     tp__eta *e = (tp__eta *)cb->user;
     e->last = tp_time();
     e->n = 0;
+    e->partly = false;
+    return TP_OK;
+}
+
+static tp_status tp__eta_before_epoch(tp_callback *cb)
+{
+    ((tp__eta *)cb->user)->partly = cb->train->done_ > 0;
     return TP_OK;
 }
 
@@ -4559,6 +4569,10 @@ static tp_status tp__eta_trigger_epoch(tp_callback *cb)
 {
     tp__eta *e = (tp__eta *)cb->user;
     const double now = tp_time();
+    if (e->partly) {
+        e->last = now;
+        return TP_OK;
+    }
     if (e->n == e->max_epochs) memmove(e->seconds, e->seconds + 1, (size_t)--e->n * sizeof(double));
     e->seconds[e->n++] = now - e->last;
     e->last = now;
@@ -4598,6 +4612,7 @@ TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_d
         return NULL;
     }
     cb->before_train = tp__eta_before_train;
+    cb->before_epoch = tp__eta_before_epoch;
     cb->trigger_epoch = tp__eta_trigger_epoch;
     return cb;
 }
@@ -5988,7 +6003,7 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
     if (!d) return tp__cb_no_options(__func__);
     if (!d->monitor_stat || !*d->monitor_stat)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "EarlyStopping: .monitor_stat is missing");
-    if (d->patience < 0 || !(d->threshold >= 0))
+    if (d->patience < 0 || d->threshold < 0 || tp__is_not_a_number(d->threshold))
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "EarlyStopping: .patience is %d, .threshold %g: neither is below 0", d->patience,
                                 d->threshold);
@@ -6544,6 +6559,9 @@ static tp_status tp__runner_before_train(tp_callback *cb)
                        "%s: the passes of %s have no end, and its size is unknown: give tp_df_take or tp_df_fixed_size "
                        "of the dataflow, or .infinite = TP_NO of the input",
                        r->name, r->input->name);
+    else if (r->n_tower > 1)
+        return tp_fail(TP_ERR_ARG, "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
+                       r->name);
     else
         tp_log(TP_LOG_WARN,
                "[%s] The size of the input is unknown: each pass goes on until it ends. A flow that never "
@@ -6553,9 +6571,6 @@ static tp_status tp__runner_before_train(tp_callback *cb)
         if (!tp_session_device(cb->train->session, r->device[i]))
             return tp_fail(TP_ERR_ARG, "%s: there is no device %d: the session has fewer, numbered from 0", r->name,
                            r->device[i]);
-    if (size < 0 && r->n_tower > 1)
-        return tp_fail(TP_ERR_ARG, "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
-                       r->name);
     return TP_OK;
 }
 
@@ -6659,7 +6674,7 @@ static tp_input_source *tp__runner_input(const tp__runner_options *d)
     memset(&queue, 0, sizeof queue);
     feed.at_ = queue.at_ = d->at;
     feed.df = queue.df = d->df;
-    feed.infinite = TP_NO;
+    feed.infinite = queue.infinite = TP_NO; /* nothing is read beyond the pass */
     /* if the size is unknown, the pass ends with the data; if it is known, the runner itself reports an early end */
     feed.quiet_end = TP_YES;
     return d->parallel ? tp_queue_input_(&queue) : tp_feed_input_(&feed);
@@ -7413,6 +7428,21 @@ static tp_status tp__schedule_load_state(tp_callback *cb, const tp_dict *d, cons
     return tp__setter_load_state(cb, d, prefix);
 }
 
+/* The value that the parameter has after it was set to `value`: a float variable or field of few bits rounds it. */
+static double tp__param_rounds(const tp_hyper_param *p, double value)
+{
+    tp_tensor t;
+    double room = 0;
+    memset(&t, 0, sizeof t);
+    tp_dtype dtype = TP_F64;
+    if (p->setup_graph == tp__graph_var_setup) dtype = ((const tp__graph_var *)p->user)->value.dtype;
+    if (p->setup_graph == tp__field_setup) dtype = ((const tp__field *)p->user)->view.dtype;
+    if (!tp_dtype_is_float(dtype)) return value;
+    tp_tensor_view(&t, dtype, tp_make_shape_n(0, NULL), &room);
+    tp_tensor_set(&t, 0, value);
+    return tp_tensor_get(&t, 0);
+}
+
 /* A training that starts at a later epoch sets the value that the schedule has there. After a resume the parameter is
  * in the checkpoint, and another setter may have changed it; so it is set only if the schedule itself has changed. */
 static tp_status tp__schedule_before_train(tp_callback *cb)
@@ -7425,7 +7455,8 @@ static tp_status tp__schedule_before_train(tp_callback *cb)
     tp_status st = tp__setter_trigger(cb);
     if (st != TP_OK || !tp__schedule_value(s, tp__schedule_now(cb), true, &scheduled)) return st;
     if ((st = tp_setter_current_value(cb, &is)) != TP_OK) return st;
-    if (fabs(scheduled - is) <= 1e-8 + 1e-5 * fabs(is)) return TP_OK;
+    const double rounded = tp__param_rounds(s->setter.param, scheduled);
+    if (fabs(scheduled - is) <= 1e-8 + 1e-5 * fabs(is) || !(rounded < is || rounded > is)) return TP_OK;
     tp_log(TP_LOG_WARN,
            "According to its schedule, parameter '%s' should be %g at this point, but it is %g. If this is "
            "the only setter in use, "
@@ -7641,6 +7672,11 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
     if (!d->fn || !d->stat_name || d->last_k < 1) {
         if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
+    }
+    if (tp__is_not_a_number(d->threshold) || d->threshold < 0) {
+        if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "StatMonitorParamSetter: .threshold is %g: it cannot be below 0 or NaN", d->threshold);
     }
     tp_callback *cb =
         tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter), false);

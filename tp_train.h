@@ -2410,11 +2410,10 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     return tp_trainer_main_loop(t, steps, tp__int_option(d->starting_epoch, 1), tp__int_option(d->max_epoch, 9999999));
 }
 
-static bool tp__has_progress_bar(tp_callback *const *list, int n)
+static tp_status tp__is_progress_bar(tp_callback *cb, void *user)
 {
-    for (int i = 0; i < n; i++)
-        if (list[i] && list[i]->before_epoch == tp__progress_before_epoch) return true;
-    return false;
+    (void)user;
+    return cb->before_epoch == tp__progress_before_epoch ? TP_STOP : TP_OK;
 }
 
 /* Makes one array of the callbacks, followed by the extra ones. The default callbacks are made here, so that a NULL
@@ -2432,7 +2431,8 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         tp_default_callbacks(default_cb);
         extra = default_cb;
         n_extra = TP_N_DEFAULT_CALLBACKS;
-        if (tp__has_progress_bar(d->callbacks, n) && default_cb[1]) { /* the program's takes its place */
+        /* the program's takes its place, also inside a wrapper */
+        if (default_cb[1] && tp__visit(d->callbacks, n, tp__is_progress_bar, NULL) == TP_STOP) {
             tp_callback_free(default_cb[1]);
             default_cb[1] = default_cb[--n_extra];
         }

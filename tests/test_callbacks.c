@@ -422,6 +422,7 @@ static tp_status refused_setters(int kind, int what)
     default:
         m.param = p, m.fn = what == 0 ? NULL : do_stat, m.stat_name = what == 1 ? NULL : "cost";
         m.last_k = what == 2 ? 0 : 1;
+        m.threshold = what == 3 ? -0.5 : what == 4 ? (double)NAN : 0;
         cb = tp_cb_stat_monitor_param_setter_(&m);
     }
     const tp_status st = tp_callback_status(cb);
@@ -532,6 +533,8 @@ TEST(wrong_options_are_sentences)
                    {STAT, 0, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},
                    {STAT, 1, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},
                    {STAT, 2, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},
+                   {STAT, 3, "StatMonitorParamSetter: .threshold is -0.5: it cannot be below 0 or NaN"},
+                   {STAT, 4, "StatMonitorParamSetter: .threshold is nan: it cannot be below 0 or NaN"},
                    {STAT, 9, "StatMonitorParamSetter: which parameter?"}};
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     tp_test_keep_log();
@@ -1066,6 +1069,43 @@ TEST(a_parameter_beside_its_schedule)
     tp_set_log(NULL, NULL);
 }
 
+/* A variable of few bits rounds what the schedule sets: that is no other value. */
+TEST(a_schedule_of_a_parameter_of_few_bits)
+{
+    static const tp_dtype dtypes[] = {TP_F16, TP_BF16, TP_F32, TP_F64};
+    static const double values[] = {0.1, 0.003, 1e-7, -2.7, 1e30};
+    for (int i = 0; i < TP_COUNT(dtypes) * TP_COUNT(values); i++)
+        for (int other = 0; other < 2; other++) {
+            const double value = values[i % TP_COUNT(values)];
+            tp_graph *g = tp_graph_new(NULL);
+            tp_get_variable_as(g, "lr", dtypes[i / TP_COUNT(values)], tp_make_shape_n(0, NULL), tp_init_zeros());
+            tp_train_state train = by_hand(g, NULL);
+            tp_cb_scheduled_hyper_param_setter_desc c;
+            memset(&c, 0, sizeof c);
+            c.name = "lr";
+            c.schedule[0].at = 2, c.schedule[0].value = value;
+            train.epoch_num = 5;
+            train.session = tp_session_new(g, NULL);
+            tp_callback *cb = tp_cb_scheduled_hyper_param_setter_(&c);
+            CHECK_OK(tp_callback_setup_graph(cb, &train));
+            tp_hyper_param *p = tp_param_graph_var("lr");
+            p->train = &train;
+            CHECK_OK(p->setup_graph(p));
+            CHECK_OK(p->set_value(p, other ? 1.02 * value : value));
+            tp_test_keep_log();
+            CHECK_OK(tp_callback_before_train(cb));
+            /* 1e-7 and 1.02e-7 are equal in 10 bits, and 1e30 is infinite in both */
+            const bool same = !other || fabs(value) < 1e-6 || (dtypes[i / TP_COUNT(values)] == TP_F16 && value > 65520);
+            CHECK_MSG((strstr(tp_test_logged, "According to its schedule") == NULL) == same, "%s, %g: %s",
+                      tp_dtype_name(dtypes[i / TP_COUNT(values)]), value, tp_test_logged);
+            tp_hyper_param_free(p);
+            tp_callback_free(cb);
+            tp_session_free(train.session);
+            tp_graph_free(g);
+        }
+    tp_set_log(NULL, NULL);
+}
+
 /* A value that is no number is found when the schedule is made, not after the epochs before it. */
 TEST(a_schedule_of_numbers_that_are_none)
 {
@@ -1296,6 +1336,40 @@ TEST(estimates_of_the_time_left)
             CHECK_MSG(said >= least * 0.994 && said <= most * 1.006, "way %d, epoch %d: %g is not in [%g,%g]", way,
                       i + 1, said, least, most);
             CHECK_HAS(text, " second");
+        }
+        tp_callback_free(cb);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* The time of an epoch that is resumed after some of its steps is not that of an epoch. */
+TEST(estimates_leave_out_the_rest_of_an_epoch)
+{
+    for (int k = 1; k <= 2; k++) {
+        tp_cb_estimated_time_left_desc d;
+        tp_train_state train = by_hand(NULL, NULL);
+        memset(&d, 0, sizeof d);
+        d.last_k_epochs = k, d.median = TP_NO;
+        tp_callback *cb = tp_cb_estimated_time_left_(&d);
+        train.max_epoch = 9;
+        tp_test_keep_log();
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_before_train(cb));
+        for (int i = 0; i < 3; i++) {
+            train.epoch_num = 5 + i;
+            train.done_ = i ? 0 : 7;
+            CHECK_OK(tp_callback_before_epoch(cb));
+            train.done_ = 10;
+            const double begun = tp_time();
+            tp_test_sleep(i ? 0.02 : 0.0005);
+            tp_test_logged[0] = 0;
+            CHECK_OK(tp_callback_trigger_epoch(cb));
+            const double seconds = tp_time() - begun;
+            const char *text = strstr(tp_test_logged, "Estimated Time Left: ");
+            CHECK_MSG((text != NULL) == (i > 0), "%s", tp_test_logged);
+            if (!text) continue;
+            const double said = tp_parse_double(text + 21, NULL), left = 9 - 5 - i;
+            CHECK_MSG(said >= left * 0.0199 && said <= left * (seconds + 0.05), "%g s for %g epochs", said, left);
         }
         tp_callback_free(cb);
     }

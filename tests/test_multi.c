@@ -1443,17 +1443,74 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
     tp_callback_free(cb);
 }
 
+/* Nothing is read beyond a pass: each pass asks its flow for its own datapoints, of pass 0, in order, on several towers as on one. */
+static int64_t asked, asked_in_order, last_pass;
+static tp_status four_points(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (index == 4) return TP_END;
+    asked_in_order += index == asked % 4;
+    asked++;
+    if (pass > last_pass) last_pass = pass;
+    return point(user, pass, index, dp);
+}
+TEST(a_pass_on_several_towers_reads_nothing_beyond_it)
+{
+    for (int parallel = 0; parallel < 2; parallel++) {
+        plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};
+        order seen = {0, {0}};
+        tp_dataflow *data = tp_df_from_generator(four_points, .user = &p, .size = 4);
+        tp_callback *cb = parallel ? tp_cb_data_parallel_inference_runner(data, {noting(&seen)}, .n_devices = 2)
+                                   : tp_cb_inference_runner(data, {noting(&seen)});
+        tp_train_config c = config_of(&p, &cb, 1, 2);
+        c.max_epoch = 3;
+        asked = asked_in_order = last_pass = 0;
+        tp_test_keep_log();
+        CHECK_OK(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)));
+        CHECK_MSG(asked == 12 && asked_in_order == 12 && last_pass == 0, "%d datapoints, %d in order, pass %d",
+                  (int)asked, (int)asked_in_order, (int)last_pass);
+        CHECK(seen.n == 12);
+        for (int i = 4; i < 12; i++) CHECK(seen.first[i] == seen.first[i - 4]);
+    }
+}
+
+/* A flow that ends before the size that it tells is refused, on several towers as on one. */
+static tp_status three_points(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    return index < 3 ? point(user, pass, index, dp) : TP_END;
+}
+static int64_t five(tp_dataflow *df) { return df ? 5 : -1; }
+TEST(a_pass_that_ends_early_is_an_error_on_several_towers_too)
+{
+    for (int parallel = 0; parallel < 2; parallel++) {
+        plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};
+        tp_dataflow *data = tp_df_from_generator(three_points, .user = &p);
+        data->size = five;
+        tp_callback *cb =
+            parallel ? tp_cb_data_parallel_inference_runner(data, {tp_inf_classification_error()}, .n_devices = 2)
+                     : tp_cb_inference_runner(data, {tp_inf_classification_error()});
+        tp_train_config c = config_of(&p, &cb, 1, 2);
+        TEST_MAY_ERROR("");
+        CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)), TP_ERR_STATE,
+                  "input stopped before reaching its size of 5 datapoints");
+    }
+}
+
 /* Several towers share the datapoints: their number must be known, and not 0. */
 static int64_t none(tp_dataflow *df) { return df ? 0 : -1; }
 TEST(inference_on_several_towers_needs_the_size)
 {
-    static const char *const says[] = {"have no end, and its size is unknown: give tp_df_take or tp_df_fixed_size",
-                                       "DataParallelInferenceRunner: the input has no datapoints"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const says[] = {"the input must tell its size: wrap its dataflow with tp_df_fixed_size",
+                                       "DataParallelInferenceRunner: the input has no datapoints",
+                                       "have no end, and its size is unknown: give tp_df_take or tp_df_fixed_size"};
+    for (int i = 0; i < 3; i++) {
         plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};
         tp_dataflow *data = tp_df_from_generator(point, .user = &p);
-        if (i) data->size = none;
-        tp_callback *cb = tp_cb_data_parallel_inference_runner(data, {tp_inf_classification_error()}, .n_devices = 2);
+        tp_callback *cb = NULL;
+        if (i == 1) data->size = none;
+        if (i == 2)
+            cb = tp_cb_data_parallel_inference_runner(NULL, {tp_inf_classification_error()}, .n_devices = 2,
+                                                      .input = tp_queue_input(data));
+        else cb = tp_cb_data_parallel_inference_runner(data, {tp_inf_classification_error()}, .n_devices = 2);
         tp_train_config c = config_of(&p, &cb, 1, 2);
         TEST_MAY_ERROR("");
         CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)), TP_ERR_ARG, says[i]);

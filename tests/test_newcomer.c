@@ -3329,18 +3329,39 @@ TEST(augmenting_after_batching)
 }
 
 /* A progress bar among the program's callbacks replaces the default one. */
+static void count_bars_among(tp_callback *const *cb, int n)
+{
+    for (int i = 0; i < n; i++) {
+        bars += strcmp(cb[i]->name, "ProgressBar") == 0;
+        count_bars_among(cb[i]->inner, cb[i]->n_inner);
+    }
+}
 static tp_status count_bars(tp_callback *cb)
 {
-    for (int i = 0; i < cb->train->n_callbacks; i++) bars += strcmp(cb->train->callbacks[i]->name, "ProgressBar") == 0;
+    count_bars_among(cb->train->callbacks, cb->train->n_callbacks);
     return TP_OK;
+}
+static bool in_odd_epochs(tp_callback *wrapper, void *user)
+{
+    (void)user;
+    return wrapper->train->epoch_num % 2 == 1;
+}
+static tp_callback *wrapped_bar(int way)
+{
+    tp_callback *bar = way ? tp_cb_progress_bar(.names = {"cost"}) : NULL, *pair[2];
+    if (way == 2) return tp_cb_enable_if(bar, .pred = in_odd_epochs);
+    if (way == 3) return tp_cb_periodic_trigger(tp_cb_proxy(bar), .every_k_epochs = 1);
+    if (way < 4) return bar;
+    pair[0] = tp_callback_new("Beside", 0), pair[1] = bar;
+    return tp_cb_group(pair, 2);
 }
 TEST(a_progress_bar_of_ones_own)
 {
-    for (int own = 0; own < 2; own++) {
+    for (int own = 0; own < 5; own++) { /* none, one, and three in wrappers */
         tp_train_config c = line_config(1);
-        tp_callback *cb[] = {tp_callback_new("Counter", 0), own ? tp_cb_progress_bar(.names = {"cost"}) : NULL};
+        tp_callback *cb[] = {tp_callback_new("Counter", 0), wrapped_bar(own)};
         cb[0]->before_train = count_bars;
-        c.callbacks = cb, c.n_callbacks = 1 + own;
+        c.callbacks = cb, c.n_callbacks = 1 + (own > 0);
         bars = 0;
         CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
         CHECK_MSG(bars == 1, "%d bars", bars);

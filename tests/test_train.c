@@ -660,6 +660,10 @@ TEST(time_for_humans)
              {60, "1 minute"},
              {3600, "1 hour"},
              {118923, "1 day 9 hours 2 minutes 3 seconds"},
+             {86400.0 * 999, "999 days"},
+             {86400.0 * 1000, "1000 days"},
+             {86400.0 * 1234567 + 7261, "1234567 days 2 hours 1 minute 1 second"},
+             {86400.0 * 1e20, "1e+20 days"},
              {0, "0 second"},
              {-3, "-3 seconds"}};
     tp_test_keep_log();

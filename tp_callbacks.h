@@ -189,7 +189,8 @@ struct tp_callback {
     tp_status (*after_train)(tp_callback *cb);
     /* State that a checkpoint must hold, so that a resume is exact. save_state puts arrays into d under prefix + a
      * name of your choice (tp_state_put_i64, _f64). load_state reads them and is called before before_train. Missing keys
-     * are not an error. The prefix is made of name and id, not of the position in the list:
+     * are not an error. In a distributed training the chief saves, and all ranks load what it has saved; a monitor on another rank
+     * finds no keys. The prefix is made of name and id, not of the position in the list:
      * "tp:callback/MinSaver(validation_error)/"; a second callback of the same name and id gets ":2". */
     tp_status (*save_state)(tp_callback *cb, tp_dict *d, const char *prefix);
     tp_status (*load_state)(tp_callback *cb, const tp_dict *d, const char *prefix);
@@ -2012,7 +2013,6 @@ static tp_status tp__visit(tp_callback *const *list, int n, tp__visit_fn fn, voi
 }
 
 typedef struct tp__naming {
-    tp_train_state *train;
     const tp_callback *cb; /* the callback whose state gets a name: several of the same name and id are numbered */
     int occurrence;
 } tp__naming;
@@ -2030,28 +2030,29 @@ static tp_status tp__count_same(tp_callback *cb, void *user)
     return TP_OK;
 }
 
+/* The prefix that the state of a callback has in a list of n callbacks; NULL: out of memory. */
+static const char *tp__state_name(tp_arena *mem, tp_callback *const *list, int n, const tp_callback *cb)
+{
+    char number[16] = "";
+    tp__naming same;
+    same.cb = cb;
+    same.occurrence = 1;
+    tp__visit(list, n, tp__count_same, &same);
+    if (same.occurrence > 1) snprintf(number, sizeof number, ":%d", same.occurrence);
+    return tp_arena_printf(mem, cb->id ? TP__CALLBACK_STATE "%s(%s)%s/" : TP__CALLBACK_STATE "%s%s%s/", cb->name,
+                           cb->id ? cb->id : "", number);
+}
+
 static tp_status tp__name_state(tp_callback *cb, void *user)
 {
-    tp__naming *n = (tp__naming *)user;
-    char number[16];
-    if (cb->state_prefix_) return TP_OK;
-    n->cb = cb;
-    n->occurrence = 1;
-    tp__visit(n->train->callbacks, n->train->n_callbacks, tp__count_same, n);
-    number[0] = 0;
-    if (n->occurrence > 1) snprintf(number, sizeof number, ":%d", n->occurrence);
-    cb->state_prefix_ =
-        tp_arena_printf(&cb->mem_, cb->id ? TP__CALLBACK_STATE "%s(%s)%s/" : TP__CALLBACK_STATE "%s%s%s/", cb->name,
-                        cb->id ? cb->id : "", number);
+    const tp_train_state *train = (const tp_train_state *)user;
+    if (!cb->state_prefix_) cb->state_prefix_ = tp__state_name(&cb->mem_, train->callbacks, train->n_callbacks, cb);
     return cb->state_prefix_ ? TP_OK : TP_ERR_NOMEM;
 }
 
 static tp_status tp__name_states(tp_train_state *train)
 {
-    tp__naming n;
-    memset(&n, 0, sizeof n);
-    n.train = train;
-    return tp__visit(train->callbacks, train->n_callbacks, tp__name_state, &n);
+    return tp__visit(train->callbacks, train->n_callbacks, tp__name_state, train);
 }
 
 static tp_status tp__members_named(const tp_callback *member, unsigned n_errors, tp_status st);
@@ -2188,7 +2189,7 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 
 typedef struct tp__loading {
     const tp_dict *d;
-    bool is_other_rank; /* of a job: the checkpoint has the states of the chief alone */
+    bool is_other_rank; /* of a job: it has only the states that the chief has sent */
     const char *known;  /* prefixes of the callbacks in the checkpoint, each followed by a NUL */
     int64_t n_known;
     const char *item; /* an entry of the checkpoint; tp__visit looks for the callback that owns it */
@@ -2205,6 +2206,14 @@ static bool tp__state_known(const tp__loading *l, const char *prefix)
         i += m;
     }
     return false;
+}
+
+static void tp__find_known(tp__loading *l, const tp_dict *d)
+{
+    memset(l, 0, sizeof *l);
+    l->d = d;
+    l->known = (const char *)tp__state_find(d, "tp:", "callbacks", TP_U8, &l->n_known);
+    if (!l->known) l->n_known = 0;
 }
 
 static tp_status tp__load_one(tp_callback *cb, void *user)
@@ -2263,13 +2272,9 @@ TP_DEF tp_status tp_train_state_load(tp_train_state *train)
     tp_dict *d = tp_session_state(train->session);
     tp__loading l;
     int64_t consumed = 0;
-    tp_status st = TP_OK;
-    memset(&l, 0, sizeof l);
-    l.d = d;
+    tp__find_known(&l, d);
     l.is_other_rank = train->trainer && !train->is_chief;
-    l.known = (const char *)tp__state_find(d, "tp:", "callbacks", TP_U8, &l.n_known);
-    if (!l.known) l.n_known = 0;
-    st = tp__load_random_steps(train);
+    tp_status st = tp__load_random_steps(train);
     if (st == TP_OK && train->input && tp_state_get_i64(d, "tp:", "input/consumed", &consumed, 1)) {
         st = tp_input_seek(train->input, consumed);
         if (st == TP_ERR_UNSUPPORTED) {
@@ -2281,7 +2286,7 @@ TP_DEF tp_status tp_train_state_load(tp_train_state *train)
     if (st == TP_OK) st = tp__local_variables(train, d, false);
     if (st == TP_OK) st = tp__name_states(train);
     if (st == TP_OK && train->resumed) st = tp__visit(train->callbacks, train->n_callbacks, tp__load_one, &l);
-    if (st == TP_OK) tp__warn_of_states_left(train, &l);
+    if (st == TP_OK && !l.is_other_rank) tp__warn_of_states_left(train, &l);
     return st;
 }
 

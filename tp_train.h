@@ -459,7 +459,8 @@ TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *device
  * here ends when the program exits. Make that first call from the main thread, on all ranks.
  *
  * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, such as savers. Callbacks with chief_only
- * false run on all ranks. Each rank reads its own data: use tp_rank to shuffle with different seeds or to take a part of the data.
+ * false run on all ranks; after a resume all of them begin with the chief's states, but for monitors, whose files are those of their
+ * rank. Each rank reads its own data: use tp_rank to shuffle with different seeds or to take a part of the data.
  * All ranks must have the same steps_per_epoch, max_epoch and options of the trainer, but for .patience. Dropout and other random
  * ops draw different numbers on each rank.
  *
@@ -3969,6 +3970,119 @@ static tp_status tp__broadcast_variables(tp_trainer *t)
     return st == TP_OK ? tp__job_barrier() : st;
 }
 
+/* -- the states of callbacks that run on all ranks
+ *
+ * The chief alone loads the checkpoint. It sends the states of these callbacks in one message, an entry after the other: the name with
+ * its NUL, a tp__state_head, the data. */
+
+typedef struct tp__state_head {
+    int64_t dtype, ndim, dim[TP_MAX_DIMS];
+} tp__state_head;
+
+typedef struct tp__sending {
+    tp__loading saved;
+    tp_callback **list; /* the callbacks that the other ranks have, too */
+    int n;
+    tp_arena mem;
+    tp_buf known, message; /* known: the new "tp:callbacks" */
+} tp__sending;
+
+static void tp__state_pack(tp_buf *b, const char *prefix, const char *name, const tp_tensor *t)
+{
+    tp__state_head head;
+    memset(&head, 0, sizeof head);
+    head.dtype = t->dtype;
+    head.ndim = t->shape.ndim;
+    for (int i = 0; i < t->shape.ndim; i++) head.dim[i] = t->shape.dim[i];
+    tp_buf_put(b, prefix, strlen(prefix));
+    tp_buf_put(b, name, strlen(name) + 1);
+    tp_buf_put(b, &head, sizeof head);
+    if (tp_tensor_bytes(t)) tp_buf_put(b, t->data, tp_tensor_bytes(t));
+}
+
+/* Adds the state of a callback to the message, under the name that it has among the other ranks' callbacks: chief-only ones of the same
+ * name do not count there. A monitor's state is about the files of its own rank: the others only get to know that it is resumed. */
+static tp_status tp__send_state(tp_callback *cb, void *user)
+{
+    tp__sending *s = (tp__sending *)user;
+    const size_t n = strlen(cb->state_prefix_);
+    if (cb->unnamed_ || !tp__state_known(&s->saved, cb->state_prefix_)) return TP_OK;
+    const char *name = tp__state_name(&s->mem, s->list, s->n, cb);
+    if (!name) return TP_ERR_NOMEM;
+    tp_buf_put(&s->known, name, strlen(name) + 1);
+    for (int i = 0; i < s->saved.d->n && !cb->is_monitor; i++) {
+        const tp_dict_item *item = &s->saved.d->item[i];
+        if (strncmp(item->name, cb->state_prefix_, n) == 0)
+            tp__state_pack(&s->message, name, item->name + n, &item->value);
+    }
+    return TP_OK;
+}
+
+/* On the chief: makes the message. It is empty if the training is not resumed. */
+static tp_status tp__states_collect(tp_trainer *t, tp_buf *message)
+{
+    tp_train_state *train = &t->state;
+    tp_tensor known;
+    tp__sending s;
+    memset(&s, 0, sizeof s);
+    memset(&known, 0, sizeof known);
+    tp__find_known(&s.saved, tp_session_state(train->session));
+    if (s.saved.n_known == 0) return TP_OK;
+    tp_status st = tp__name_states(train);
+    s.list = (tp_callback **)tp_malloc(((size_t)train->n_callbacks + 1) * sizeof *s.list);
+    if (!s.list) st = TP_ERR_NOMEM;
+    for (int i = 0; i < train->n_callbacks && s.list; i++)
+        if (!train->callbacks[i]->chief_only) s.list[s.n++] = train->callbacks[i];
+    if (st == TP_OK) st = tp__visit(s.list, s.n, tp__send_state, &s);
+    const int64_t n = (int64_t)s.known.len;
+    tp_tensor_view(&known, TP_U8, tp_make_shape_n(1, &n), s.known.data);
+    if (st == TP_OK && n > 0) tp__state_pack(&s.message, "tp:", "callbacks", &known);
+    if (st == TP_OK && (s.known.failed || s.message.failed)) st = TP_ERR_NOMEM;
+    *message = s.message;
+    tp_buf_free(&s.known);
+    tp_arena_free(&s.mem);
+    tp_free((void *)s.list);
+    return st;
+}
+
+/* On the other ranks: adds the entries of the message to the states that a resume loads. */
+static tp_status tp__states_unpack(tp_dict *d, const char *data, size_t size)
+{
+    tp_status st = TP_OK;
+    for (size_t at = 0; at < size && st == TP_OK;) {
+        tp__state_head head;
+        tp_tensor from;
+        const char *name = data + at;
+        at += strlen(name) + 1;
+        memcpy(&head, data + at, sizeof head);
+        at += sizeof head;
+        memset(&from, 0, sizeof from);
+        tp_tensor_view(&from, (tp_dtype)head.dtype, tp_make_shape_n((int)head.ndim, head.dim), data + at);
+        at += tp_tensor_bytes(&from);
+        tp_tensor *to = tp_dict_add(d, name);
+        st = to ? tp_tensor_copy(to, &from) : TP_ERR_NOMEM;
+    }
+    return st;
+}
+
+static tp_status tp__share_states(tp_trainer *t)
+{
+    const bool sends = tp__job.rank == 0;
+    tp_buf message;
+    memset(&message, 0, sizeof message);
+    tp_status st = sends ? tp__states_collect(t, &message) : TP_OK;
+    int64_t size = (int64_t)message.len;
+    char *data = message.data;
+    if (st == TP_OK) st = tp__job_broadcast(&size, sizeof size, 0);
+    if (st == TP_OK && !sends && size > 0 && !(data = (char *)tp_malloc((size_t)size))) st = TP_ERR_NOMEM;
+    if (st == TP_OK && size > 0) st = tp__job_broadcast(data, (size_t)size, 0);
+    if (st == TP_OK && !sends && size > 0)
+        st = tp__states_unpack(tp_session_state(t->state.session), data, (size_t)size);
+    if (!sends) tp_free(data);
+    tp_buf_free(&message);
+    return st;
+}
+
 /* The position at which a resumed training continues: numbers from the chief's checkpoint, which of the keys below it has, and
  * whether it is another training's. */
 typedef struct tp__position {
@@ -4004,6 +4118,7 @@ static tp_status tp__share_position(tp_trainer *t)
     }
     t->ranks_->saved_ranks = p.ranks > 0 ? p.ranks : 1;
     t->begins_anew_ = p.begins_anew != 0;
+    if (st == TP_OK) st = tp__share_states(t);
     return st == TP_OK ? tp_state_put_i64(d, "tp:", "ranks", &size, 1) : st;
 }
 

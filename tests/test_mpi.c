@@ -634,6 +634,98 @@ TEST(a_setter_by_a_statistic_of_the_chief_sets_on_all_ranks)
     check_factors(tp_horovod_trainer_(&h), report, tp_cb_stat_monitor_param_setter_(&d), want);
 }
 
+/* Callbacks that run on all ranks go on with the chief's states after a resume, also behind a chief-only one of the same name. */
+typedef struct counter {
+    int64_t n, loaded;
+    bool resumed;
+} counter;
+static tp_status count_step(tp_callback *cb) { return ((counter *)cb->user)->n++, TP_OK; }
+static tp_status save_count(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    return tp_state_put_i64(d, prefix, "n", &((counter *)cb->user)->n, 1);
+}
+static tp_status load_count(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    counter *c = (counter *)cb->user;
+    if (tp_state_get_i64(d, prefix, "n", &c->n, 1)) c->loaded = c->n;
+    return TP_OK;
+}
+static counter last_count[2];
+static tp_status note_count(tp_callback *cb)
+{
+    counter *c = (counter *)cb->user;
+    c->resumed = cb->resumed;
+    last_count[!cb->chief_only] = *c;
+    return tp_monitors_put_scalar(cb->train->monitors, cb->chief_only ? "of_chief" : "of_all", (double)c->n);
+}
+static tp_callback *counting(int64_t from, bool chief_only)
+{
+    tp_callback *cb = tp_callback_new("Counts", sizeof(counter));
+    ((counter *)cb->user)->n = from;
+    cb->chief_only = chief_only;
+    cb->trigger_step = count_step, cb->trigger = note_count;
+    cb->save_state = save_count, cb->load_state = load_count;
+    return cb;
+}
+static tp_status doubled(tp_callback *cb, void *user, double *value, bool *set)
+{
+    (void)cb, (void)user;
+    *value *= 2;
+    *set = true;
+    return TP_OK;
+}
+TEST(after_a_resume_all_ranks_have_the_states_of_the_chief)
+{
+    const char *dir = tp_test_tmpdir();
+    char path[300];
+    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    for (int way = 0; way < 2; way++) {
+        source s = of_rank(tp_rank(), tp_size());
+        tp_horovod_trainer_desc h = options();
+        tp_cb_hyper_param_setter_desc set;
+        tp_cb_periodic_trigger_desc when;
+        tp_cb_model_saver_desc saver;
+        tp_train_config c;
+        tp_monitor *json = NULL;
+        double field = 1 + tp_rank();
+        char log[300];
+        memset(&set, 0, sizeof set), memset(&when, 0, sizeof when), memset(&saver, 0, sizeof saver);
+        memset(&c, 0, sizeof c), memset(last_count, 0, sizeof last_count);
+        snprintf(log, sizeof log, "%s/log", dir);
+        CHECK_OK(tp_logger_set_rank_dir(log, 'k'));
+        json = tp_monitor_json_writer();
+        set.param = tp_param_field("mine", &field, TP_F64), set.fn = doubled;
+        when.cb = tp_cb_hyper_param_setter_(&set), when.every_k_epochs = 1;
+        saver.checkpoint_dir = dir;
+        tp_callback *cb[4] = {counting(500, true), counting(100 * tp_rank(), false), tp_cb_periodic_trigger_(&when),
+                              tp_cb_model_saver_(&saver)};
+        c.model = model();
+        c.dataflow = flow(&s);
+        c.steps_per_epoch = 4, c.max_epoch = way ? 4 : 2;
+        c.callbacks = cb, c.n_callbacks = 4;
+        c.monitors = &json, c.n_monitors = 1;
+        if (way) c.starting_epoch = 3;
+        if (way && tp_rank() == 0) c.session_init = tp_smart_init(path, false);
+        warned[0] = 0;
+        tp_set_log(note_warning, NULL);
+        CHECK_OK(tp_launch_train_with_config(&c, tp_horovod_trainer_(&h)));
+        tp_set_log(tp_test_drop_log, NULL);
+        CHECK_MSG(!strstr(warned, "state") && !strstr(warned, "JSON"), "%s", warned);
+        const int64_t begun = way ? 0 : 100 * tp_rank();
+        CHECK_MSG(last_count[1].n == begun + (way ? 16 : 8), "%d", (int)last_count[1].n);
+        CHECK(last_count[1].loaded == (way ? 8 : 0) && last_count[1].resumed == (way == 1));
+        CHECK(last_count[0].n == (tp_rank() > 0 ? 0 : way ? 516 : 508));
+        /* before the training and after each of 2 epochs, then from the chief's value on, after each of 2 more */
+        CHECK_MSG(field == (way ? 32 : 8 * (1 + tp_rank())), "%g", field);
+        tp_stat_entry *e = NULL;
+        int n = 0;
+        CHECK_OK(tp_load_existing_stats(NULL, &e, &n));
+        CHECK_MSG(n > 0 && e[n - 1].epoch_num == (way ? 4 : 2) && e[0].epoch_num == 1, "%d", n);
+        tp_free(e);
+        CHECK_OK(tp_logger_set_rank_dir(NULL, 0));
+    }
+}
+
 /* The first bucket is sent before the last gradient is computed, and none is waited for until all are sent. */
 static tp_trace traced;
 static tp_status trace_step(tp_callback *cb, tp_run_request *r)

@@ -50,8 +50,9 @@
  *         after_train                            of all callbacks, always once the loop has begun, also after an error
  *
  *     A CHECKPOINT IS A POINT BETWEEN EPOCHS. The trigger of a ModelSaver only requests a checkpoint. It is written
- *     after every callback has triggered. It holds all variables and the states of all callbacks and monitors at that
- *     time. So a training that is killed at any moment and resumed continues from the same point, bit for bit.
+ *     after every callback has triggered. It holds the saved variables and what tp_train_state_save collects, such as the states of
+ *     all callbacks and monitors, at that time. So a training that is killed at any moment and resumed continues from the same
+ *     point, bit for bit.
  *     A saver may be anywhere in the list: before or after validation, MinSaver before or after the
  *     ModelSaver. If a callback fails at the end of an epoch, the checkpoint of the previous epoch
  *     remains, and a resume repeats the epoch. If a callback returns TP_STOP in trigger_epoch, the training
@@ -245,7 +246,7 @@ TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const
  * NULL and sets a sentence ("Tensor X not found in the graph!"). [Callback.get_tensors_maybe_in_tower] */
 TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name);
 
-/* For save_state and load_state: n values, int64 or double, under prefix + key. The get functions return false if there
+/* For save_state and load_state: n values, int64 or double, under prefix + key, with all their bits. The get functions return false if there
  * are not exactly n of them. */
 TP_DEF tp_status tp_state_put_i64(tp_dict *d, const char *prefix, const char *key, const int64_t *v, int n);
 TP_DEF tp_status tp_state_put_f64(tp_dict *d, const char *prefix, const char *key, const double *v, int n);
@@ -253,8 +254,8 @@ TP_DEF bool tp_state_get_i64(const tp_dict *d, const char *prefix, const char *k
 TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *key, double *v, int n);
 
 /* Writes to and reads from tp_session_state everything but the saved variables that an exact resume needs: finished
- * epochs, random steps, the input's position, local variables (the moving averages of summaries), the states of callbacks
- * and monitors. Load before before_train. It warns about a callback whose state is missing and about a state that
+ * epochs and steps, random steps, the input's position, local variables that the steps change (the moving averages of summaries,
+ * copies of other towers that differ from the first one's), the states of callbacks and monitors. Load before before_train. It warns about a callback whose state is missing and about a state that
  * belongs to no callback. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train);
 TP_DEF tp_status tp_train_state_load(tp_train_state *train);
@@ -270,8 +271,10 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force);
 /* A number that was reported. */
 typedef struct tp_stat {
     int64_t step; /* global_step when the value was reported */
-    double value;
-    bool is_int; /* the value was reported as an integer: it is printed without a fraction */
+    double value; /* an integer is exact up to 2^53 in absolute value, and rounded beyond */
+    /* the value was reported by tp_monitors_put_int, or read from a stats.json that has it without a fraction: stats.json, commands
+     * (SendStat) and Comet have it without a fraction */
+    bool is_int;
 } tp_stat;
 
 /* Several values of one step with their tags. scalar is set for TP_SUMMARY_SCALAR, tensor for the other kinds. */
@@ -279,7 +282,7 @@ typedef struct tp_summary_value {
     const char *tag;
     int kind; /* the kind: TP_SUMMARY_SCALAR, _HISTOGRAM (any shape) or _IMAGE (see tp_monitors_put_image) */
     double scalar;
-    bool is_int;
+    bool is_int; /* as in tp_stat */
     const tp_tensor *tensor;
 } tp_summary_value;
 typedef struct tp_summary {
@@ -336,6 +339,7 @@ TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free 
 /* Reports a scalar: calls process_scalar of all monitors, then process_summary with this one value. name is copied
  * where it is kept. m NULL: nothing is reported, without an error, because a callback may be used without a trainer. */
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
+/* The same for an integer, which is a double from then on: one beyond 2^53 in absolute value is rounded. */
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value);
 /* Only calls `process` of all monitors that have one; adds nothing to the history and makes no summary. */
 TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double value);
@@ -845,7 +849,8 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
  * [callbacks: GraphVarParam(shape)] */
 TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
 /* A parameter that is a double, float, int32 or int64 of the calling program; field is borrowed. An integer takes whole numbers of its
- * range only: TP_ERR_DTYPE. It is written on the training's thread: a flow that a queue reads ahead sees a change during the training
+ * range only, an int64 those up to 2^53 in absolute value: TP_ERR_DTYPE. A larger one that the program sets is rounded where a setter
+ * reads it, and exact in checkpoints. It is written on the training's thread: a flow that a queue reads ahead sees a change during the training
  * some datapoints later, not always the same number. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
@@ -1418,8 +1423,9 @@ typedef struct tp__json {
     double epoch;
     int n_record;
     double step, limit; /* step: global_step of the last object; limit: the largest global_step to keep */
-    const char *kept;   /* the end of the last object before the first one whose step is missing or above `limit` */
-    bool beyond;
+    double n_epochs;    /* the number of epochs to keep, so that epochs without steps count; negative: all */
+    const char *kept;   /* the end of the last object before the first one that is not kept */
+    bool beyond;        /* a step was missing or above `limit`, or an epoch above n_epochs */
     tp_status (*number_fn)(void *user, const char *key,
                            const tp_stat *stat);      /* called for each number of an object; may be NULL */
     tp_status (*object_fn)(void *user, int64_t step); /* called at the end of an object; may be NULL */
@@ -1522,6 +1528,7 @@ static bool tp__json_value(tp__json *j)
             j->p++;
             j->depth--;
             if (record && !(j->step >= 0 && j->step <= j->limit)) j->beyond = true;
+            if (record && j->has_epoch && j->n_epochs >= 0 && j->epoch > j->n_epochs) j->beyond = true;
             if (record && !j->beyond) j->kept = j->p;
             if (record && !j->beyond && j->object_fn && j->status == TP_OK)
                 j->status = j->object_fn(j->user, (int64_t)j->step);
@@ -1546,9 +1553,10 @@ static bool tp__json_value(tp__json *j)
 }
 
 /* Reads dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if the record has none. TP_ERR_NAME: no file.
- * If kept is not NULL, *kept is the size in bytes of the text up to the last record of a step up to limit, or up to the '[' if there is
- * none. With a limit below INT64_MAX the file may be damaged behind these records, as by a power failure. */
-static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit, size_t *kept)
+ * If kept is not NULL, *kept is the size in bytes of the text up to the last record of a step up to limit and of an epoch up to n_epochs
+ * (negative: of any), or up to the '[' if there is none. With a limit below INT64_MAX the file may be damaged behind these records, as by a power failure. */
+static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit,
+                                int64_t n_epochs, size_t *kept)
 {
     char path[TP__PATH];
     tp__json j;
@@ -1565,6 +1573,7 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     j.p = *text;
     j.end = *text + *size;
     j.limit = (double)limit;
+    j.n_epochs = (double)n_epochs;
     tp__json_space(&j);
     const bool array = j.p < j.end && *j.p == '[';
     const char *const begin = j.p;
@@ -2696,6 +2705,33 @@ static tp_status tp__wraps_another(tp_callback *cb, void *user)
     return cb->n_inner == 1 && cb->inner[0] != user ? TP_STOP : TP_OK;
 }
 
+/* The newest value of a statistic that a callback has seen. */
+typedef struct tp__newest {
+    int64_t step;     /* global_step when it was reported, -1: none was; saved in checkpoints */
+    int64_t epoch, n; /* of the trigger that saw it: its epoch, and how many values the history had */
+} tp__newest;
+
+/* Whether the newest value of a statistic is another than the one that was seen, and notes it. Epochs without steps report at the same
+ * step, so there the length of the history tells; within an epoch, a value that is reported twice at a step counts once. */
+static bool tp__stat_is_new(const tp_callback *cb, const char *name, const tp_stat *stat, tp__newest *newest)
+{
+    const struct tp__history *h = tp__history_find(cb->train->monitors, name);
+    const int64_t n = h ? h->n : 0;
+    if (stat->step == newest->step && (cb->train->epoch_num == newest->epoch || n <= newest->n)) return false;
+    newest->step = stat->step;
+    newest->epoch = cb->train->epoch_num;
+    newest->n = n;
+    return true;
+}
+
+/* After a resume: all values of the history were seen before the checkpoint, unless they are of another step. */
+static void tp__newest_resume(const tp_callback *cb, const char *name, tp__newest *newest)
+{
+    const struct tp__history *h = cb->train->monitors ? tp__history_find(cb->train->monitors, name) : NULL;
+    newest->n = h ? h->n : 0;
+    newest->epoch = cb->train->epoch_num;
+}
+
 /* The triggers of a callback at which the statistic that it needs had not been reported. */
 typedef struct tp__absence {
     int times;     /* number of epochs with such triggers, one after the other */
@@ -2707,7 +2743,8 @@ typedef struct tp__absence {
  * after that trigger, and so it will be each time. */
 static void tp__stat_found(tp_callback *cb, const char *name, const tp_stat *stat, tp__absence *absence)
 {
-    if (absence->times == 1 && stat->step == absence->step)
+    const bool again = cb->train->global_step == absence->step; /* no step since: it may have been reported now */
+    if (absence->times == 1 && stat->step == absence->step && !again)
         tp_log(TP_LOG_WARN,
                "%s reads '%s' before it is reported, so that it has the value of the trigger before: first list the "
                "callback that reports it.",
@@ -5946,7 +5983,8 @@ typedef struct tp__patience {
     double threshold, best;
     int patience;
     tp__absence absence;
-    int64_t n_without_progress, step; /* step: global_step of the newest value */
+    int64_t n_without_progress;
+    tp__newest newest;
     bool reverse, has_best;
 } tp__patience;
 
@@ -5966,7 +6004,7 @@ static tp_status tp__patience_trigger(tp_callback *cb)
     if (tp_monitors_get_latest(cb->train->monitors, p->stat, &stat) != TP_OK)
         return tp__stat_missing(cb, p->stat, &p->absence);
     tp__stat_found(cb, p->stat, &stat, &p->absence);
-    if (p->has_best && stat.step == p->step) return TP_OK; /* no new value since the last trigger */
+    if (!tp__stat_is_new(cb, p->stat, &stat, &p->newest)) return TP_OK;
     const double gain = p->reverse ? stat.value - p->best : p->best - stat.value;
     const bool number = !tp__is_not_a_number(stat.value);
     if (number && (!p->has_best || tp__is_not_a_number(p->best) || gain > p->threshold)) {
@@ -5977,17 +6015,22 @@ static tp_status tp__patience_trigger(tp_callback *cb)
         p->n_without_progress++;
     }
     p->has_best = true;
-    p->step = stat.step;
     return tp__patience_is_over(cb);
 }
 
-static tp_status tp__patience_before_train(tp_callback *cb) { return cb->resumed ? tp__patience_is_over(cb) : TP_OK; }
+static tp_status tp__patience_before_train(tp_callback *cb)
+{
+    tp__patience *p = (tp__patience *)cb->user;
+    if (!cb->resumed) return TP_OK;
+    tp__newest_resume(cb, p->stat, &p->newest);
+    return tp__patience_is_over(cb);
+}
 
 static tp_status tp__patience_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__patience *p = (const tp__patience *)cb->user;
     int64_t seen[3];
-    seen[0] = p->has_best, seen[1] = p->n_without_progress, seen[2] = p->step;
+    seen[0] = p->has_best, seen[1] = p->n_without_progress, seen[2] = p->newest.step;
     const tp_status st = tp_state_put_f64(d, prefix, "best", &p->best, 1);
     return st == TP_OK ? tp_state_put_i64(d, prefix, "seen", seen, 3) : st;
 }
@@ -5999,7 +6042,7 @@ static tp_status tp__patience_load_state(tp_callback *cb, const tp_dict *d, cons
     double best;
     if (!tp_state_get_f64(d, prefix, "best", &best, 1) || !tp_state_get_i64(d, prefix, "seen", seen, 3)) return TP_OK;
     p->best = best;
-    p->has_best = seen[0] != 0, p->n_without_progress = seen[1], p->step = seen[2];
+    p->has_best = seen[0] != 0, p->n_without_progress = seen[1], p->newest.step = seen[0] ? seen[2] : -1;
     return TP_OK;
 }
 
@@ -6021,6 +6064,7 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
     }
     p->patience = d->patience ? d->patience : 5;
     p->threshold = d->threshold;
+    p->newest.step = -1;
     p->reverse = d->reverse == TP_YES;
     tp__warn_of_accuracy("EarlyStopping", p->stat, p->reverse, ".reverse = TP_YES");
     cb->id = p->stat;
@@ -7121,6 +7165,14 @@ static tp_status tp__setter_setup_graph(tp_callback *cb)
     return s->param->setup_graph ? s->param->setup_graph(s->param) : TP_OK;
 }
 
+/* The int64 of the program that is the parameter, which a double may not hold; NULL: the parameter is no such field. */
+static void *tp__setter_int64(const tp__setter *s)
+{
+    if (s->param->setup_graph != tp__field_setup) return NULL;
+    const tp_tensor *t = &((const tp__field *)s->param->user)->view;
+    return t->dtype == TP_I64 ? t->data : NULL;
+}
+
 /* Saves a parameter that is not a variable of the graph; variables are in the checkpoint anyway. */
 static tp_status tp__setter_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
@@ -7135,6 +7187,8 @@ static tp_status tp__setter_save_state(tp_callback *cb, tp_dict *d, const char *
         tp_buf_free(&name);
         return t ? s->param->get_array(s->param, t) : TP_ERR_NOMEM;
     }
+    const void *whole = tp__setter_int64(s);
+    if (whole) return tp__state_put(d, prefix, "value", TP_I64, whole, 1);
     const tp_status st = s->param->get_value(s->param, &value);
     return st == TP_OK ? tp_state_put_f64(d, prefix, "value", &value, 1) : st;
 }
@@ -7152,6 +7206,8 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
         tp_buf_free(&name);
         return st;
     }
+    void *whole = tp__setter_int64(s);
+    if (whole && tp__state_get(d, prefix, "value", TP_I64, whole, 1)) return TP_OK;
     return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
 }
 
@@ -7597,8 +7653,8 @@ typedef struct tp__stat_setter {
     int last_k, n;
     bool reverse;
     tp__absence absence;
-    int64_t step;   /* global_step of the newest value in the window */
-    double *window; /* the last last_k values, oldest first */
+    tp__newest newest; /* the newest value in the window */
+    double *window;    /* the last last_k values, oldest first */
 } tp__stat_setter;
 
 /* Most statistics are reported on the chief alone, where the callbacks that report them run. Another rank says once that it waits for
@@ -7628,14 +7684,13 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
         return tp__stat_missing(cb, s->stat, &s->absence);
     }
     tp__stat_found(cb, s->stat, &stat, &s->absence);
-    if (s->n && stat.step == s->step) {
+    if (!tp__stat_is_new(cb, s->stat, &stat, &s->newest)) {
         tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] No new data for %s since global_step=%lld.", s->stat,
-               (long long)s->step);
+               (long long)s->newest.step);
         return TP_OK;
     }
     if (s->n == s->last_k) memmove(s->window, s->window + 1, (size_t)--s->n * sizeof(double));
     s->window[s->n++] = stat.value;
-    s->step = stat.step;
     if (s->n < s->last_k) return TP_OK;
     double best = s->window[0];
     for (int i = 1; i < s->n; i++)
@@ -7650,10 +7705,17 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     return TP_OK;
 }
 
+static tp_status tp__stat_before_train(tp_callback *cb)
+{
+    tp__stat_setter *s = (tp__stat_setter *)cb->user;
+    if (cb->resumed) tp__newest_resume(cb, s->stat, &s->newest);
+    return TP_OK;
+}
+
 static tp_status tp__stat_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__stat_setter *s = (const tp__stat_setter *)cb->user;
-    const int64_t head[2] = {s->n, s->step};
+    const int64_t head[2] = {s->n, s->newest.step};
     tp_status st = tp__setter_save_state(cb, d, prefix);
     if (st == TP_OK) st = tp_state_put_i64(d, prefix, "window_size", head, 2);
     return st == TP_OK ? tp_state_put_f64(d, prefix, "window", s->window, s->n) : st;
@@ -7666,7 +7728,7 @@ static tp_status tp__stat_load_state(tp_callback *cb, const tp_dict *d, const ch
     if (tp_state_get_i64(d, prefix, "window_size", head, 2) && head[0] >= 0 && head[0] <= s->last_k &&
         tp_state_get_f64(d, prefix, "window", s->window, (int)head[0])) {
         s->n = (int)head[0];
-        s->step = head[1];
+        s->newest.step = head[1];
     }
     return tp__setter_load_state(cb, d, prefix);
 }
@@ -7692,6 +7754,7 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
     s->fn = d->fn;
     s->user = d->user;
     s->threshold = d->threshold;
+    s->newest.step = -1;
     s->last_k = d->last_k;
     s->reverse = d->reverse == TP_YES;
     s->window = (double *)tp_arena_alloc(&cb->mem_, (size_t)d->last_k * sizeof(double));
@@ -7699,7 +7762,7 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
         tp__callback_delete(cb);
         return NULL;
     }
-    cb->before_train = NULL;
+    cb->before_train = tp__stat_before_train;
     if (!(cb->id = tp_arena_printf(&cb->mem_, "%s,%s", s->setter.param->name, s->stat))) {
         tp__callback_delete(cb);
         return NULL;
@@ -8959,7 +9022,7 @@ TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
 
     char *text = NULL;
     size_t size = 0;
-    const tp_status st = tp__stats_load(dir, &text, &size, epoch, 0, NULL);
+    const tp_status st = tp__stats_load(dir, &text, &size, epoch, 0, -1, NULL);
     tp_free(text);
     return st;
 }
@@ -8970,7 +9033,7 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
 
     size_t size = 0;
     int64_t epoch = 0;
-    return tp__stats_load(dir, text, &size, &epoch, 0, NULL);
+    return tp__stats_load(dir, text, &size, &epoch, 0, -1, NULL);
 }
 
 /* Reads the records of stats.json in two passes: the first counts them, the second stores them. */
@@ -9027,13 +9090,14 @@ TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries
     *entries = NULL;
     *n = 0;
     memset(&r, 0, sizeof r);
-    tp_status st = tp__stats_load(dir, &text, &size, &epoch, 0, NULL);
+    tp_status st = tp__stats_load(dir, &text, &size, &epoch, 0, -1, NULL);
     for (int pass = 0; pass < 2 && st == TP_OK; pass++) {
         tp__json j;
         memset(&j, 0, sizeof j);
         j.p = text;
         j.end = text + size;
         j.limit = 9e15;
+        j.n_epochs = -1;
         j.number_fn = tp__stats_number;
         j.object_fn = tp__stats_record;
         j.user = &r;
@@ -9171,12 +9235,12 @@ static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
     return true;
 }
 
-/* Reads the records of the file up to step `limit` into j->records. TP_ERR_NAME: there is no file. */
-static tp_status tp__json_read(tp__json_writer *j, int64_t limit, int64_t *epoch)
+/* Reads the records of the file up to step `limit` and epoch n_epochs (negative: any) into j->records. TP_ERR_NAME: there is no file. */
+static tp_status tp__json_read(tp__json_writer *j, int64_t limit, int64_t n_epochs, int64_t *epoch)
 {
     char *text = NULL;
     size_t size = 0, kept = 0;
-    const tp_status st = tp__stats_load(j->dir, &text, &size, epoch, limit, &kept);
+    const tp_status st = tp__stats_load(j->dir, &text, &size, epoch, limit, n_epochs, &kept);
     if (st != TP_OK) return st;
     const size_t blanks = strspn(text, " \t\r\n"); /* before the list; they are not written again */
     j->records.len = 0;
@@ -9194,7 +9258,7 @@ static tp_status tp__json_before_train(tp_callback *cb)
     int64_t epoch = -1;
     if (!j->dir) return TP_OK;
     if (!cb->resumed) {
-        const tp_status st = tp__json_read(j, INT64_MAX, &epoch);
+        const tp_status st = tp__json_read(j, INT64_MAX, -1, &epoch);
         if (st != TP_OK && st != TP_ERR_NAME) return st;
         if (epoch < 0 || (epoch > 0 && epoch + 1 == cb->train->starting_epoch)) {
             if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
@@ -9255,7 +9319,10 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
     const void *text = tp__state_find(d, prefix, "unwritten", TP_U8, &n);
     tp__json in;
     if (!j->dir) return TP_OK;
-    tp_status st = tp__json_read(j, cb->train->global_step, &epoch);
+    /* where epochs have no steps, the record of an epoch that will run again has no later step: its number tells */
+    int64_t of[2] = {-1, 1};
+    if (tp_state_get_i64(d, "tp:", "epoch", of, 2) && !of[1]) of[0]++;
+    tp_status st = tp__json_read(j, cb->train->global_step, of[0], &epoch);
     if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
     if (st == TP_ERR_FORMAT && !tp__json_set_aside(cb, epoch)) return TP_OK;
     if (st != TP_OK && st != TP_ERR_NAME && st != TP_ERR_FORMAT) return st;
@@ -9274,6 +9341,7 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
     }
     memset(&in, 0, sizeof in);
     in.limit = (double)cb->train->global_step;
+    in.n_epochs = -1;
     in.number_fn = tp__json_history_number;
     in.object_fn = tp__json_history;
     in.user = cb;

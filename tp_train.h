@@ -73,8 +73,9 @@
  *         6  after_checkpoint   MinSaver and MaxSaver copy the best model
  *
  *     So a checkpoint is a point between epochs, and the position of the savers in the list does not matter. A
- *     checkpoint holds all variables, random steps, the input's position, moving averages, the history of the
- *     monitors and the states of callbacks, by name. A training that was killed at any moment and starts again with
+ *     checkpoint holds the saved variables, the number of epochs and steps that are done, random steps, the input's position,
+ *     moving averages, copies of other towers that differ from the first one's, the number of ranks, and the states of callbacks
+ *     and monitors, by name. The history of the monitors is not in it: JSONWriter reads it from stats.json. A training that was killed at any moment and starts again with
  *     .auto_resume continues from the last checkpoint and ends with the same bits, the best models and stats.json
  *     included: whatever the killed process wrote after that checkpoint is dropped or written again.
  *

@@ -1165,6 +1165,81 @@ TEST(a_parameter_beside_its_schedule_after_a_resume)
     tp_set_log(NULL, NULL);
 }
 
+/* A setter by a statistic counts each value once: those of epochs without steps, which have the same step, and none again at a trigger
+ * that has no new one. */
+TEST(a_setter_by_a_statistic_counts_each_value_once)
+{
+    for (int way = 0; way < 8; way++) {
+        const bool steps = way & 1, resumes = way & 2;
+        const int last_k = 1 + way / 4;
+        double field = 64, want = 64;
+        int values = 0;
+        tp_monitors *all = tp_monitors_new(NULL, 0);
+        tp_train_state train = by_hand(NULL, all);
+        all->cb.train = &train;
+        tp_callback *cb = NULL;
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        tp_test_keep_log();
+        for (int e = 1; e <= 8; e++) {
+            if (!cb || (resumes && e == 5)) { /* killed after epoch 4 and resumed */
+                tp_cb_stat_monitor_param_setter_desc m;
+                memset(&m, 0, sizeof m);
+                m.param = tp_param_field("lr", &field, TP_F64), m.stat_name = "cost", m.fn = do_stat, m.last_k = last_k;
+                if (cb) CHECK_OK(tp_callback_save_state(cb, &d, "p/"));
+                tp_callback_free(cb);
+                cb = tp_cb_stat_monitor_param_setter_(&m);
+                CHECK_OK(tp_callback_setup_graph(cb, &train));
+                cb->resumed = e > 1;
+                CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+                CHECK_OK(tp_callback_before_train(cb));
+            }
+            train.epoch_num = e;
+            train.global_step += steps;
+            const bool reports = e % 3 != 2; /* in epochs 1, 3, 4, 6, 7 */
+            if (reports) CHECK_OK(tp_monitors_put_scalar(all, "cost", e));
+            tp_test_logged[0] = 0;
+            CHECK_OK(tp_callback_trigger_epoch(cb));
+            if (reports && ++values % last_k == 0) want *= 0.5;
+            CHECK_MSG(field == want, "way %d, epoch %d: %g, not %g", way, e, field, want);
+            CHECK((strstr(tp_test_logged, "No new data for cost since") != NULL) == !reports);
+        }
+        tp_callback_free(cb);
+        tp_callback_free(&all->cb);
+        tp_dict_free(&d);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* A statistic that was missing once and then has a value of the same step was reported too late, unless no step was made since. */
+TEST(a_statistic_that_comes_one_trigger_late)
+{
+    for (int way = 0; way < 4; way++) {
+        const bool steps = way & 1, late = way & 2;
+        tp_monitors *all = tp_monitors_new(NULL, 0);
+        tp_train_state train = by_hand(NULL, all);
+        tp_cb_early_stopping_desc d;
+        memset(&d, 0, sizeof d);
+        d.monitor_stat = "cost";
+        all->cb.train = &train;
+        tp_callback *cb = tp_cb_early_stopping_(&d);
+        tp_test_keep_log();
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        for (int e = 1; e <= 2; e++) {
+            train.epoch_num = e;
+            train.global_step += steps;
+            if (!late && e == 2) CHECK_OK(tp_monitors_put_scalar(all, "cost", e));
+            CHECK_OK(tp_callback_trigger_epoch(cb));
+            if (late && e == 1) CHECK_OK(tp_monitors_put_scalar(all, "cost", e));
+        }
+        CHECK_MSG((strstr(tp_test_logged, "before it is reported") != NULL) == (steps && late), "%d: %s", way,
+                  tp_test_logged);
+        tp_callback_free(cb);
+        tp_callback_free(&all->cb);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 /* Each sets what it should; saved after any epoch, and loaded into a new one, it goes on alike. */
 TEST(setters_go_on_after_a_resume)
 {
@@ -1593,6 +1668,33 @@ TEST(integers_that_a_parameter_has_no_room_for)
     }
     tp_session_free(session);
     tp_graph_free(g);
+}
+
+/* An int64 of the program is in a checkpoint with all its bits; a checkpoint of before, which has a double, is read. */
+TEST(a_parameter_of_64_bits_is_saved_exactly)
+{
+    static const int64_t values[] = {0, -7, 9007199254740993, -9007199254740993, INT64_MAX, INT64_MIN};
+    for (int i = 0; i < TP_COUNT(values); i++) {
+        int64_t field = values[i], stored = 0;
+        const double old = 12;
+        tp_train_state train = by_hand(NULL, NULL);
+        tp_cb_hyper_param_setter_desc s;
+        tp_dict d, before;
+        memset(&s, 0, sizeof s), memset(&d, 0, sizeof d), memset(&before, 0, sizeof before);
+        s.param = tp_param_field("mine", &field, TP_I64), s.fn = do_param, s.user = folder;
+        tp_callback *cb = tp_cb_hyper_param_setter_(&s);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_save_state(cb, &d, "p/"));
+        CHECK(tp_state_get_i64(&d, "p/", "value", &stored, 1) && stored == values[i]);
+        field = 1;
+        CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+        CHECK_MSG(field == values[i], "%lld, not %lld", (long long)field, (long long)values[i]);
+        CHECK_OK(tp_state_put_f64(&before, "p/", "value", &old, 1));
+        CHECK_OK(tp_callback_load_state(cb, &before, "p/"));
+        CHECK(field == 12);
+        tp_callback_free(cb);
+        tp_dict_free(&d), tp_dict_free(&before);
+    }
 }
 
 /* A hyper-parameter that is a variable of the graph, a scalar or an array, cannot be read or set before its variable is found, its training

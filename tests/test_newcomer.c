@@ -1789,6 +1789,7 @@ static tp_status count_epoch(tp_callback *cb)
     epochs_seen = cb->train->epoch_num;
     return TP_OK;
 }
+static int64_t steps_of_epoch = 1;
 /* Runs at most `epochs`, with a checkpoint in dir after each; gives the last epoch. */
 static int64_t stops_at(tp_callback *early, const char *dir, bool resume, int64_t epochs)
 {
@@ -1796,7 +1797,7 @@ static int64_t stops_at(tp_callback *early, const char *dir, bool resume, int64_
                          tp_cb_lambda(.trigger = count_epoch, .name = "Count"),
                          tp_cb_model_saver(.checkpoint_dir = dir)};
     tp_trainer *t = tp_noop_trainer();
-    tp_train_desc d = {.callbacks = cb, .n_callbacks = 4, .steps_per_epoch = 1, .max_epoch = epochs};
+    tp_train_desc d = {.callbacks = cb, .n_callbacks = 4, .steps_per_epoch = steps_of_epoch, .max_epoch = epochs};
     char path[512];
     snprintf(path, sizeof path, "%s/checkpoint", dir);
     if (resume) d.session_init = tp_smart_init(path, false), d.starting_epoch = epochs_seen + 1;
@@ -1804,6 +1805,61 @@ static int64_t stops_at(tp_callback *early, const char *dir, bool resume, int64_
     CHECK_OK(tp_train(t, &d));
     tp_trainer_free(t);
     return epochs_seen;
+}
+
+/* Values of epochs without steps all have the same global_step: each is a value of its own, also after a resume, and stats.json has
+ * those of each epoch once. */
+static int values_seen;
+static tp_status count_values(tp_callback *cb)
+{
+    const tp_stat *all = NULL;
+    values_seen = tp_monitors_get_history(cb->train->monitors, "score", &all);
+    return TP_OK;
+}
+static void trains_without_steps(const char *dir, bool resume, int64_t epochs)
+{
+    tp_callback *cb[] = {tp_cb_lambda(.before_train = count_values, .trigger = put_score, .name = "Put"),
+                         tp_cb_model_saver(.checkpoint_dir = dir)};
+    tp_monitor *json[] = {tp_monitor_json_writer()};
+    tp_trainer *t = tp_noop_trainer();
+    tp_train_desc d = {.callbacks = cb, .n_callbacks = 2, .monitors = json, .n_monitors = 1};
+    char path[512];
+    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    d.steps_per_epoch = TP_NO_STEPS, d.max_epoch = epochs;
+    if (resume) d.session_init = tp_smart_init(path, false), d.starting_epoch = 3;
+    CHECK_OK(tp_train(t, &d));
+    tp_trainer_free(t);
+}
+TEST(epochs_without_steps_have_values_of_their_own)
+{
+    static const double falls[] = {0, 5, 4, 4.5, 3.9, 4, 4.1, 4.2, 4.3, 1, 1, 1};
+    const char *dir = tp_test_tmpdir(), *later = ", {\"score\": 77, \"epoch_num\": 3, \"global_step\": 0}]";
+    char path[512];
+    scores = falls;
+    steps_of_epoch = TP_NO_STEPS;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, false, 11) == 7);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 2), dir, false, 11) == 6);
+    static const double again[] = {0, 5, 4, 4.5, 4.5, 4.5, 4.5, 4.5};
+    scores = again;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, false, 3) == 3);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, true, 7) == 5);
+    steps_of_epoch = 1;
+
+    dir = tp_test_tmpdir();
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    trains_without_steps(dir, false, 2);
+    snprintf(path, sizeof path, "%s/stats.json", dir);
+    FILE *f = fopen(path, "r+b"); /* killed after the file of epoch 3 was written, and before its checkpoint */
+    CHECK(f && fseek(f, -1, SEEK_END) == 0 && fputs(later, f) >= 0 && fclose(f) == 0);
+    trains_without_steps(dir, true, 4);
+    CHECK_MSG(values_seen == 2, "%d", values_seen);
+    tp_stat_entry *e = NULL;
+    int n = 0;
+    CHECK_OK(tp_load_existing_stats(dir, &e, &n));
+    CHECK_MSG(n == 4, "%d", n);
+    for (int i = 0; i < n && n == 4; i++) CHECK(e[i].epoch_num == i + 1 && e[i].value == again[i + 1]);
+    tp_free(e);
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 
 TEST(training_that_brings_nothing_any_more_ends)

@@ -246,8 +246,8 @@ TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const
  * NULL and sets a sentence ("Tensor X not found in the graph!"). [Callback.get_tensors_maybe_in_tower] */
 TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name);
 
-/* For save_state and load_state: n values, int64 or double, under prefix + key, with all their bits. The get functions return false if there
- * are not exactly n of them. */
+/* For save_state and load_state: n values, int64 or double, under prefix + key, with all their bits. The get functions return
+ * false if there are not exactly n of them. */
 TP_DEF tp_status tp_state_put_i64(tp_dict *d, const char *prefix, const char *key, const int64_t *v, int n);
 TP_DEF tp_status tp_state_put_f64(tp_dict *d, const char *prefix, const char *key, const double *v, int n);
 TP_DEF bool tp_state_get_i64(const tp_dict *d, const char *prefix, const char *key, int64_t *v, int n);
@@ -255,8 +255,8 @@ TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *k
 
 /* Writes to and reads from tp_session_state everything but the saved variables that an exact resume needs: finished
  * epochs and steps, random steps, the input's position, local variables that the steps change (the moving averages of summaries,
- * copies of other towers that differ from the first one's), the states of callbacks and monitors. Load before before_train. It warns about a callback whose state is missing and about a state that
- * belongs to no callback. */
+ * copies of other towers that differ from the first one's), the states of callbacks and monitors. Load before before_train. It
+ * warns about a callback whose state is missing and about a state that belongs to no callback. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train);
 TP_DEF tp_status tp_train_state_load(tp_train_state *train);
 /* Requests that cb->checkpoint and cb->after_checkpoint are called at the end of the current phase. */
@@ -586,8 +586,8 @@ typedef struct tp_cb_progress_bar_desc {
 } tp_cb_progress_bar_desc;
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 
-/* Logs the estimated remaining time, computed from the last k epochs. An epoch that is resumed after some of its steps does not count:
- * the first estimate comes at the end of the next one. [callbacks: EstimatedTimeLeft] */
+/* Logs the estimated remaining time, computed from the last k epochs. An epoch that is resumed after some of its steps does not
+ * count: the first estimate comes at the end of the next one. [callbacks: EstimatedTimeLeft] */
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
     int last_k_epochs; /* number of epochs that are averaged; default 5 */
@@ -848,10 +848,10 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
  * it. The other setters work with one number and refuse an array; tensorpack's setters fail when they log the value.
  * [callbacks: GraphVarParam(shape)] */
 TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
-/* A parameter that is a double, float, int32 or int64 of the calling program; field is borrowed. An integer takes whole numbers of its
- * range only, an int64 those up to 2^53 in absolute value: TP_ERR_DTYPE. A larger one that the program sets is rounded where a setter
- * reads it, and exact in checkpoints. It is written on the training's thread: a flow that a queue reads ahead sees a change during the training
- * some datapoints later, not always the same number. [callbacks: ObjAttrParam] */
+/* A parameter that is a double, float, int32 or int64 of the calling program; field is borrowed. An integer takes whole numbers of
+ * its range only, an int64 those up to 2^53 in absolute value: TP_ERR_DTYPE. A larger one that the program sets is rounded where a
+ * setter reads it, and exact in checkpoints. The field is written on the training's thread: a flow that a queue reads ahead sees a
+ * change during the training some datapoints later, not always the same number. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
 /* Sets a parameter at each trigger, and once before training (not again after a resume), with fn. *value is the current
@@ -1553,8 +1553,9 @@ static bool tp__json_value(tp__json *j)
 }
 
 /* Reads dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if the record has none. TP_ERR_NAME: no file.
- * If kept is not NULL, *kept is the size in bytes of the text up to the last record of a step up to limit and of an epoch up to n_epochs
- * (negative: of any), or up to the '[' if there is none. With a limit below INT64_MAX the file may be damaged behind these records, as by a power failure. */
+ * If kept is not NULL, *kept is the size in bytes of the text up to the last record of a step up to limit and of an epoch up to
+ * n_epochs (negative: of any), or up to the '[' if there is none. With a limit below INT64_MAX the file may be damaged behind these
+ * records, as by a power failure. */
 static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit,
                                 int64_t n_epochs, size_t *kept)
 {
@@ -2711,8 +2712,8 @@ typedef struct tp__newest {
     int64_t epoch, n; /* of the trigger that saw it: its epoch, and how many values the history had */
 } tp__newest;
 
-/* Whether the newest value of a statistic is another than the one that was seen, and notes it. Epochs without steps report at the same
- * step, so there the length of the history tells; within an epoch, a value that is reported twice at a step counts once. */
+/* Whether the newest value of a statistic is another than the one that was seen, and notes it. Epochs without steps report at the
+ * same step, so there the length of the history tells; within an epoch, a value that is reported twice at a step counts once. */
 static bool tp__stat_is_new(const tp_callback *cb, const char *name, const tp_stat *stat, tp__newest *newest)
 {
     const struct tp__history *h = tp__history_find(cb->train->monitors, name);
@@ -9235,7 +9236,8 @@ static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
     return true;
 }
 
-/* Reads the records of the file up to step `limit` and epoch n_epochs (negative: any) into j->records. TP_ERR_NAME: there is no file. */
+/* Reads the records of the file up to step `limit` and epoch n_epochs (negative: any) into j->records. TP_ERR_NAME: there is no
+ * file. */
 static tp_status tp__json_read(tp__json_writer *j, int64_t limit, int64_t n_epochs, int64_t *epoch)
 {
     char *text = NULL;

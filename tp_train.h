@@ -75,9 +75,9 @@
  *     So a checkpoint is a point between epochs, and the position of the savers in the list does not matter. A
  *     checkpoint holds the saved variables, the number of epochs and steps that are done, random steps, the input's position,
  *     moving averages, copies of other towers that differ from the first one's, the number of ranks, and the states of callbacks
- *     and monitors, by name. The history of the monitors is not in it: JSONWriter reads it from stats.json. A training that was killed at any moment and starts again with
- *     .auto_resume continues from the last checkpoint and ends with the same bits, the best models and stats.json
- *     included: whatever the killed process wrote after that checkpoint is dropped or written again.
+ *     and monitors, by name. The history of the monitors is not in it: JSONWriter reads it from stats.json. A training that was
+ *     killed at any moment and starts again with .auto_resume continues from the last checkpoint and ends with the same bits, the
+ *     best models and stats.json included: whatever the killed process wrote after that checkpoint is dropped or written again.
  *
  *     Several devices (>>devices):
  *
@@ -460,8 +460,8 @@ TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *device
  * here ends when the program exits. Make that first call from the main thread, on all ranks.
  *
  * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, such as savers. Callbacks with chief_only
- * false run on all ranks; after a resume all of them begin with the chief's states, but for monitors, whose files are those of their
- * rank. Each rank reads its own data: use tp_rank to shuffle with different seeds or to take a part of the data.
+ * false run on all ranks; after a resume all of them begin with the chief's states, but for monitors, whose files are those of
+ * their rank. Each rank reads its own data: use tp_rank to shuffle with different seeds or to take a part of the data.
  * All ranks must have the same steps_per_epoch, max_epoch and options of the trainer, but for .patience. Dropout and other random
  * ops draw different numbers on each rank.
  *
@@ -3973,8 +3973,8 @@ static tp_status tp__broadcast_variables(tp_trainer *t)
 
 /* -- the states of callbacks that run on all ranks
  *
- * The chief alone loads the checkpoint. It sends the states of these callbacks in one message, an entry after the other: the name with
- * its NUL, a tp__state_head, the data. */
+ * The chief alone loads the checkpoint. It sends the states of these callbacks in one message, an entry after the other: the name
+ * with its NUL, a tp__state_head, the data. */
 
 typedef struct tp__state_head {
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
@@ -4001,8 +4001,9 @@ static void tp__state_pack(tp_buf *b, const char *prefix, const char *name, cons
     if (tp_tensor_bytes(t)) tp_buf_put(b, t->data, tp_tensor_bytes(t));
 }
 
-/* Adds the state of a callback to the message, under the name that it has among the other ranks' callbacks: chief-only ones of the same
- * name do not count there. A monitor's state is about the files of its own rank: the others only get to know that it is resumed. */
+/* Adds the state of a callback to the message, under the name that it has among the other ranks' callbacks: chief-only ones of the
+ * same name do not count there. A monitor's state is about the files of its own rank: the others only get to know that it is
+ * resumed. */
 static tp_status tp__send_state(tp_callback *cb, void *user)
 {
     tp__sending *s = (tp__sending *)user;

@@ -1165,8 +1165,8 @@ TEST(a_parameter_beside_its_schedule_after_a_resume)
     tp_set_log(NULL, NULL);
 }
 
-/* A setter by a statistic counts each value once: those of epochs without steps, which have the same step, and none again at a trigger
- * that has no new one. */
+/* A setter by a statistic counts each value once: those of epochs without steps, which have the same step, and none again at a
+ * trigger that has no new one. */
 TEST(a_setter_by_a_statistic_counts_each_value_once)
 {
     for (int way = 0; way < 8; way++) {

@@ -1443,7 +1443,7 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
     tp_callback_free(cb);
 }
 
-/* Nothing is read beyond a pass: each pass asks its flow for its own datapoints, of pass 0, in order, on several towers as on one. */
+/* Nothing is read beyond a pass: each asks its flow for its own datapoints, of pass 0, in order, on several towers as on one. */
 static int64_t asked, asked_in_order, last_pass;
 static tp_status four_points(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {

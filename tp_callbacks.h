@@ -2725,6 +2725,9 @@ static bool tp__stat_is_new(const tp_callback *cb, const char *name, const tp_st
     return true;
 }
 
+/* The step for a checkpoint, 0 if no value was seen. */
+static int64_t tp__newest_step(const tp__newest *newest) { return newest->step > 0 ? newest->step : 0; }
+
 /* After a resume: all values of the history were seen before the checkpoint, unless they are of another step. */
 static void tp__newest_resume(const tp_callback *cb, const char *name, tp__newest *newest)
 {
@@ -6031,7 +6034,7 @@ static tp_status tp__patience_save_state(tp_callback *cb, tp_dict *d, const char
 {
     const tp__patience *p = (const tp__patience *)cb->user;
     int64_t seen[3];
-    seen[0] = p->has_best, seen[1] = p->n_without_progress, seen[2] = p->newest.step;
+    seen[0] = p->has_best, seen[1] = p->n_without_progress, seen[2] = tp__newest_step(&p->newest);
     const tp_status st = tp_state_put_f64(d, prefix, "best", &p->best, 1);
     return st == TP_OK ? tp_state_put_i64(d, prefix, "seen", seen, 3) : st;
 }
@@ -6043,7 +6046,7 @@ static tp_status tp__patience_load_state(tp_callback *cb, const tp_dict *d, cons
     double best;
     if (!tp_state_get_f64(d, prefix, "best", &best, 1) || !tp_state_get_i64(d, prefix, "seen", seen, 3)) return TP_OK;
     p->best = best;
-    p->has_best = seen[0] != 0, p->n_without_progress = seen[1], p->newest.step = seen[0] ? seen[2] : -1;
+    p->has_best = seen[0] != 0, p->n_without_progress = seen[1], p->newest.step = seen[2];
     return TP_OK;
 }
 
@@ -7716,7 +7719,7 @@ static tp_status tp__stat_before_train(tp_callback *cb)
 static tp_status tp__stat_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__stat_setter *s = (const tp__stat_setter *)cb->user;
-    const int64_t head[2] = {s->n, s->newest.step};
+    const int64_t head[2] = {s->n, tp__newest_step(&s->newest)};
     tp_status st = tp__setter_save_state(cb, d, prefix);
     if (st == TP_OK) st = tp_state_put_i64(d, prefix, "window_size", head, 2);
     return st == TP_OK ? tp_state_put_f64(d, prefix, "window", s->window, s->n) : st;

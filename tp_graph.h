@@ -134,6 +134,7 @@ struct tp_operation {
     uint64_t stream;     /* key of the random numbers: hash of the name, or another op's key, to repeat its numbers */
     int device;          /* the device that runs it: index into the session's devices (see tp_device_enter) */
     tp_at at;            /* the user's line that added the operation; file may be NULL */
+    bool stays_float32_; /* its float32 results are stored as such, also where the session has half precision */
 };
 
 /* How a variable is initialised. Make one with the functions tp_init_*; a zeroed one is "unset". Formulas: >>variables. */
@@ -2461,7 +2462,7 @@ static void tp__graph_sessions(tp_graph *g, int by)
  * builder returns it if none of its arguments has a graph. When a builder gets tp__no_node together with a node of a graph, that
  * graph keeps the sentence of the mistake. */
 static const tp_operation tp__no_operation = {
-    NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0},
+    NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0}, false,
 };
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
 /* The sentence of the mistake for which a builder last returned tp__no_node in this thread. */
@@ -7829,7 +7830,8 @@ static bool tp__written_between(const tp__compiler *c, const tp_variable *v, int
 
 /* 3b. With a half precision, chooses the float32 values that are stored in it: the results of products, of ops that
  * compute element by element from half-precision values or only move them, and of ops that work in the precision of
- * their input. Other ops read float32: tp__node_as_dtype converts. tp__only_moves_values: whether the op only moves values, or adds
+ * their input; but not those of ops that are marked by tp__stays_float32. Other ops read float32: tp__node_as_dtype converts.
+ * tp__only_moves_values: whether the op only moves values, or adds
  * them up. */
 static bool tp__only_moves_values(const tp_operation *o)
 {
@@ -7887,7 +7889,7 @@ static void tp__plan_precision(tp__compiler *c)
         }
         /* true for each op that is folded (tp__plan_fold), of any type: folded ops read float32, so that none needs a cast */
         c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
-        if (o->out[0].dtype != TP_F32) continue;
+        if (o->out[0].dtype != TP_F32 || o->stays_float32_) continue;
         if (c->constant[o->id] || !any_float32) {
             c->keeps_float32[o->id] = 0;
             continue;
@@ -15177,6 +15179,13 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
 {
     return !TP__HAS_F64 || tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
+}
+/* Marks the result of an element-wise op, which a session in half precision then stores as float32: squares and quotients that a
+ * half cannot hold. Ops that read it element by element have float32 results too. */
+TP__UNUSED static tp_node *tp__stays_float32(tp_node *x)
+{
+    if (!tp_is_poison(x)) x->op->stays_float32_ = true;
+    return x;
 }
 /* The type in which something that belongs to values of type d is computed: float32 for half precision. */
 static tp_dtype tp__wide_dtype(tp_dtype d) { return TP__HAS_F64 && (d == TP_F16 || d == TP_BF16) ? TP_F32 : d; }

@@ -1808,7 +1808,7 @@ static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, 
     shape.dim[1] = v;
     tp_node *group = tp_reshape_to(x, shape);
     tp_node *m = tp_reduce_mean(group, axes, n, true);
-    tp_node *off = tp_sub(group, m), *s2 = tp_reduce_mean(tp_square(off), axes, n, true);
+    tp_node *off = tp_sub(group, m), *s2 = tp_reduce_mean(tp__stays_float32(tp_square(off)), axes, n, true);
     tp_node *y = tp_mul(off, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
     y = tp__scale_and_shift(tp_reshape_like(y, x), gamma, beta, x, axis);
     int64_t begin[TP_MAX_DIMS] = {0}, size[TP_MAX_DIMS];
@@ -1831,7 +1831,7 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     for (int i = 0; i < x->shape.ndim; i++)
         if (i != axis) axes[n++] = i;
     tower_means[0] = tp_reduce_mean(x, axes, n, false);
-    tower_means[1] = tp_reduce_mean(tp_square(x), axes, n, false);
+    tower_means[1] = tp_reduce_mean(tp__stays_float32(tp_square(x)), axes, n, false);
     tp_tower_all_reduce(g, tower_means, 2, true, "BatchNorm", means);
     if (n_rank > 1) g->over_ranks.mean(g->over_ranks.user, means, 2, means);
     tp_node *s2 = tp_sub(means[1], tp_square(means[0]));

@@ -1438,6 +1438,15 @@ static void tp__check_loss_scale(const tp_optimizer *o)
                     outer->name);
 }
 
+/* Returns a gradient times 1/scale. Both factors are float32 at least: in float16 1/scale is 0 from a scale of 2^25 on, and small
+ * quotients are 0. */
+static tp_node *tp__loss_scale_divided(tp_node *grad, tp_node *inverse)
+{
+    if (tp_is_poison(grad)) return grad;
+    tp_node *wide = tp__as_dtype(grad, tp__wide_dtype(grad->dtype));
+    tp_node *quotient = tp__stays_float32(tp_mul(wide, tp__as_dtype(inverse, wide->dtype)));
+    return tp__as_dtype(quotient, grad->dtype);
+}
 /* 2^126: the gradients are multiplied by its reciprocal, the smallest normal number. */
 #define TP__LARGEST_LOSS_SCALE 8.507059173023462e37f
 static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
@@ -1455,7 +1464,7 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
         tp_node *all_finite = tp_reduce_all(tp_is_finite(gvs[i].grad), NULL, 0, false);
         finite = finite ? tp_logical_and(finite, all_finite) : all_finite;
         plain[i].var = gvs[i].var;
-        plain[i].grad = tp_mul(gvs[i].grad, tp__as_dtype(inverse, gvs[i].grad->dtype));
+        plain[i].grad = tp__loss_scale_divided(gvs[i].grad, inverse);
     }
     if (tp_graph_status(g) != TP_OK) {
         tp_name_scope_pop(g);

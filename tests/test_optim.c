@@ -1065,6 +1065,27 @@ TEST(loss_scale_has_a_largest_value)
     tp_graph_free(g);
 }
 
+/* The reciprocal of a large scale is 0 in float16, and that of 1000 is rounded in both halves: gradients are divided in float32. */
+TEST(gradients_of_half_variables_are_divided_in_float32)
+{
+    static const tp_dtype dtype[] = {TP_F16, TP_BF16};
+    static const float scales[] = {67108864, 1000}; /* 2^26 */
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = graph();
+        tp_node *w = tp_get_variable_as(g, "w", dtype[i % 2], tp_make_shape(1), tp_init_zeros());
+        const float slope = i < 2 ? 1.0f / 8192 : 1;
+        tp_node *cost = tp_affine(tp_sum(tp_cast(w, TP_F32)), slope, 0);
+        tp_node *op = tp_minimize(tp_loss_scale(tp_sgd(rate(g, 1)), .initial = scales[i / 2]), cost, NULL);
+        ok(g);
+        tp_session *s = tp_session_new(g, NULL);
+        step(s, op, NULL, NULL, 0);
+        CHECK_MSG(variable(s, "w") == (double)-slope, "%s, scale %g: %g instead of %g", tp_dtype_name(dtype[i % 2]),
+                  (double)scales[i / 2], variable(s, "w"), (double)-slope);
+        tp_session_free(s);
+        done(g);
+    }
+}
+
 TEST(loss_scale_goes_around_accumulation)
 {
     tp_graph *g = graph();

@@ -719,6 +719,104 @@ TEST(a_product_of_cast_constants_is_folded)
     }
 }
 
+/* 2^-28, which no float16 is: as a gradient it is multiplied by the loss scale, a product of halves, then divided in float32. The
+ * optimizer may accumulate and clip it before it uses it. */
+TEST(a_loss_scale_divides_in_float32)
+{
+    static const tp_precision half[] = {TP_PRECISION_F16, TP_PRECISION_BF16};
+    for (int how = 0; how < 8; how++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const float one[4] = {1, 1, 1, 1};
+        tp_feed f;
+        memset(&f, 0, sizeof f);
+        f.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 4));
+        tp_tensor_view(&f.value, TP_F32, f.node->shape, one);
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4, 1), tp_init_zeros());
+        tp_node *cost = tp_affine(tp_sum(tp_matmul(f.node, w)), 1.0f / 268435456, 0);
+        tp_optimizer *o = tp_sgd(tp_const(g, 268435456));
+        if (how & 2) o = tp_accum_grad(tp_apply_grad_processors(o, TP_GRADPROCS(tp_gradproc_global_norm_clip(1))), 1);
+        tp_node *op = tp_minimize(tp_loss_scale(o, .initial = 16384), cost, NULL);
+        CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+        tp_session *s = open_with(g, half[how % 2], 1, how >= 4);
+        tp_tensor now;
+        memset(&now, 0, sizeof now);
+        if (s && CHECK_OK(tp_session_run(s, &f, 1, &op, 1, NULL)) &&
+            CHECK_OK(tp_session_read(s, tp_node_variable(w), &now)))
+            for (int i = 0; i < 4; i++) CHECK_NEAR(tp_tensor_get(&now, i), -1, 0, 0);
+        tp_tensor_free(&now);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* Values whose squares no float16 is, too large or too small: their variance is that of float32. */
+typedef struct spread {
+    tp_node *x[2], *y[2];
+    bool ghost;
+} spread;
+static tp_node *build_spread(const tp_tower_context *tower, void *user)
+{
+    spread *p = (spread *)user;
+    const int i = tower->index;
+    const float one[4] = {1, 0, 0, 1};
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), one);
+    p->x[i] = tp_placeholder(tower->graph, "x", TP_F32, tp_make_shape(4, 2));
+    tp_node *product = tp_matmul(p->x[i], tp_constant(tower->graph, &t)); /* stored in half precision */
+    p->y[i] = p->ghost ? tp_batch_norm(product, "bn", .virtual_batch_size = 2, .epsilon = 1e-12f)
+                       : tp_batch_norm(product, "bn", .sync_statistics = TP_SYNC_TOWERS, .ema_update = TP_EMA_INTERNAL,
+                                       .epsilon = 1e-12f);
+    return tp_mean(tp_square(p->y[i]));
+}
+TEST(squares_of_batch_norm_stay_float32)
+{
+    tp_set_log(tp_test_drop_log, NULL);
+    static const float x[8] = {512, 3.0517578125e-05f, -512, -3.0517578125e-05f,
+                               512, 3.0517578125e-05f, -512, -3.0517578125e-05f}; /* 2^9, 2^-15 */
+    const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_BF16, TP_PRECISION_F16};
+    for (int how = 0; how < 2 * TP_COUNT(all); how++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_towers_desc d;
+        spread p;
+        tp_node *cost[2], *fetch[2];
+        memset(&p, 0, sizeof p);
+        memset(&d, 0, sizeof d);
+        p.ghost = how % 2 == 1;
+        d.n = p.ghost ? 1 : 2;
+        if (!CHECK_OK(tp_build_on_towers(g, &d, build_spread, &p, cost))) return;
+        tp_feed f[2];
+        memset(f, 0, sizeof f);
+        for (int i = 0; i < d.n; i++) {
+            f[i].node = p.x[i], fetch[i] = p.y[i];
+            tp_tensor_view(&f[i].value, TP_F32, tp_make_shape(4, 2), x);
+        }
+        const tp_tensor *out[2];
+        tp_device *dev[2] = {NULL, NULL};
+        CHECK_OK(tp_cpu_devices_new(d.n, 1, NULL, dev));
+        tp_session_config c = tp_default_session_config();
+        c.precision = all[how / 2];
+        c.devices = dev, c.n_devices = d.n;
+        tp_session *s = tp_session_new(g, &c);
+        tp_tensor variance;
+        memset(&variance, 0, sizeof variance);
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_run(s, f, d.n, fetch, d.n, out)))
+            for (int i = 0; i < 8 * d.n; i++)
+                CHECK_MSG(fabs(tp_tensor_get(out[i / 8], i % 8) - (x[i % 8] > 0 ? 1 : -1)) <= 1e-3,
+                          "precision %d, %s: element %d is %g", (int)all[how / 2], p.ghost ? "groups" : "towers", i,
+                          tp_tensor_get(out[i / 8], i % 8));
+        if (s && CHECK_OK(tp_session_read(s, tp_find_variable(g, "bn/variance/EMA"), &variance)))
+            for (int i = 0; i < 2; i++)
+                CHECK_NEAR(tp_tensor_get(&variance, i), 0.9 + 0.1 * (double)(x[i] * x[i]), 0, 1e-6);
+        tp_tensor_free(&variance);
+        tp_session_free(s);
+        for (int i = 0; i < d.n; i++)
+            if (dev[i]) dev[i]->close(dev[i]);
+        tp_graph_free(g);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 TEST(half_precision_moves_fewer_bytes)
 {
     tp_set_log(tp_test_drop_log, NULL);

@@ -886,7 +886,8 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
-/* Returns the list of the options whose default is not 0: see OPTIONS in tp_tensor.h. */
+/* Returns the list of the options for which 0 is not what unset does, which may be to take an argscope's value: see OPTIONS in
+ * tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__layers_zeros(void)
 {
     /* clang-format off */
@@ -902,6 +903,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void)
         TP__ZERO_OPTION(tp_dropout_desc, training, NO),
         TP__ZERO_OPTION(tp_conv2d_transpose_desc, use_bias, NO),
         TP__ZERO_OPTION(tp_deconv2d_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_depthwise_conv2d_desc, use_bias, NO),
         TP__ZERO_OPTION(tp_layer_norm_desc, epsilon, ZERO),
         TP__ZERO_OPTION(tp_layer_norm_desc, center, NO),
         TP__ZERO_OPTION(tp_layer_norm_desc, scale, NO),
@@ -917,13 +919,20 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void)
         TP__ZERO_OPTION(tp_batch_renorm_desc, center, NO),
         TP__ZERO_OPTION(tp_batch_renorm_desc, scale, NO),
         TP__ZERO_OPTION(tp_prelu_desc, init, ZERO),
+        TP__ZERO_OPTION(tp_softmax_layer_desc, use_temperature, NO),
 #ifndef TP_NO_SEQUENCE_LAYERS
         TP__ZERO_OPTION(tp_rnn_desc, forget_bias, ZERO),
         TP__ZERO_OPTION(tp_lstm_desc, forget_bias, ZERO),
         TP__ZERO_OPTION(tp_gru_desc, forget_bias, ZERO),
         TP__ZERO_OPTION(tp_basic_lstm_cell_desc, forget_bias, ZERO),
         TP__ZERO_OPTION(tp_gru_cell_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_rnn_desc, time_major, NO),
+        TP__ZERO_OPTION(tp_lstm_desc, time_major, NO),
+        TP__ZERO_OPTION(tp_gru_desc, time_major, NO),
+        TP__ZERO_OPTION(tp_basic_lstm_cell_desc, time_major, NO),
+        TP__ZERO_OPTION(tp_gru_cell_desc, time_major, NO),
         TP__ZERO_OPTION(tp_multi_head_attention_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_multi_head_attention_desc, causal, NO),
 #endif
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };

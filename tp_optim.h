@@ -452,7 +452,9 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void)
     /* clang-format off */
     static const tp__zero_option options[] = {
         TP__ZERO_OPTION(tp_momentum_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_momentum_desc, use_nesterov, NO),
         TP__ZERO_OPTION(tp_nesterov_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_nesterov_desc, use_nesterov, NO),
         TP__ZERO_OPTION(tp_adam_desc, beta1, ZERO),
         TP__ZERO_OPTION(tp_adam_desc, beta2, ZERO),
         TP__ZERO_OPTION(tp_adam_desc, epsilon, ZERO),

@@ -76,6 +76,37 @@ TEST(calls_take_true_and_false)
     }
 }
 
+/* Options whose default is false: false in a call is false, also where the argscope says true. */
+TEST(false_wins_over_an_argscope)
+{
+    for (int use = 0; use < 3; use++) { /* false, true, not given */
+        tp_graph *g = training_graph();
+        tp_node *x = image_of(g), *steps = tp_placeholder(g, "steps", TP_F32, tp_make_shape(2, 3, 4));
+        tp_rnn_state state;
+        memset(&state, 0, sizeof state);
+        TP_ARGSCOPE(g, depthwise_conv2d, .kernel_size = 3, .use_bias = true)
+        {
+            if (use == 2) tp_depthwise_conv2d(x, "depth");
+            else tp_depthwise_conv2d(x, "depth", .use_bias = use != 0);
+        }
+        TP_ARGSCOPE(g, softmax_layer, .use_temperature = true)
+        {
+            if (use == 2) tp_linear(x, TP_SOFTMAX("soft"));
+            else tp_linear(x, TP_SOFTMAX("soft", .use_temperature = use != 0));
+        }
+        TP_ARGSCOPE(g, gru, .time_major = true)
+        {
+            if (use == 2) tp_gru(steps, "gru", .units = 5, .state = &state);
+            else tp_gru(steps, "gru", .units = 5, .time_major = use != 0, .state = &state);
+        }
+        CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+        CHECK((tp_find_variable(g, "depth/b") != NULL) == (use != 0));
+        CHECK((tp_find_variable(g, "soft/invtemp") != NULL) == (use != 0));
+        CHECK(state.h && state.h->shape.dim[0] == (use ? 3 : 2));
+        tp_graph_free(g);
+    }
+}
+
 TEST(variables_are_frozen_in_a_block)
 {
     tp_graph *g = training_graph();

@@ -68,6 +68,7 @@ static tp_optimizer *make_sgd(tp_node *lr) { return tp_sgd(lr); }
 static tp_optimizer *make_momentum(tp_node *lr) { return tp_momentum(lr, .momentum = 0.9f); }
 static tp_optimizer *make_no_momentum(tp_node *lr) { return tp_momentum(lr, .momentum = TP_ZERO); }
 static tp_optimizer *make_nesterov(tp_node *lr) { return tp_nesterov(lr); }
+static tp_optimizer *make_no_nesterov(tp_node *lr) { return tp_nesterov(lr, .use_nesterov = false); }
 static tp_optimizer *make_nesterov2(tp_node *lr) { return tp_momentum(lr, .use_nesterov = TP_YES); }
 static tp_optimizer *make_adam(tp_node *lr) { return tp_adam(lr); }
 static tp_optimizer *make_adam_eps(tp_node *lr) { return tp_adam(lr, .epsilon = 1e-3f); }
@@ -77,6 +78,7 @@ TEST(sgd) { two_updates(make_sgd, -.1, -.3, 1e-7); }
 TEST(momentum) { two_updates(make_momentum, -.1, -.39, 1e-7); }
 TEST(momentum_of_zero_is_sgd) { two_updates(make_no_momentum, -.1, -.3, 1e-7); }
 TEST(nesterov) { two_updates(make_nesterov, -.19, -.651, 1e-6); }
+TEST(nesterov_that_is_denied) { two_updates(make_no_nesterov, -.1, -.39, 1e-7); }
 TEST(nesterov_by_option) { two_updates(make_nesterov2, -.19, -.651, 1e-6); }
 TEST(adam) { two_updates(make_adam, -.0999999684, -.196518158, 5e-7); }
 TEST(adam_with_a_large_epsilon) { two_updates(make_adam_eps, -.096934655, -.192106788, 5e-7); }

@@ -171,6 +171,63 @@ ZERO(tp_group_norm_desc, center) { MAKES("beta", tp_group_norm(x, "l", .groups =
 ZERO(tp_group_norm_desc, scale) { MAKES("gamma", tp_group_norm(x, "l", .groups = 2, .scale = option)); }
 ZERO(tp_batch_renorm_desc, center) { MAKES("beta", tp_batch_renorm(x, "l", .rmax = 1, .dmax = 1, .center = option)); }
 ZERO(tp_batch_renorm_desc, scale) { MAKES("gamma", tp_batch_renorm(x, "l", .rmax = 1, .dmax = 1, .scale = option)); }
+/* Options whose default is false: TP_NO is false where the argscope says true, 0 is true there. */
+#define DENIES(layer_, y_, variable_, ...)                                      \
+    do {                                                                        \
+        for (int has = 0; has < 2; has++) {                                     \
+            tp_graph *g = graph();                                              \
+            tp_node *x = picture(g);                                            \
+            const tp_tri option = has ? (tp_tri)0 : TP_NO;                      \
+            TP_ARGSCOPE(g, layer_, __VA_ARGS__) { (void)(y_); }                 \
+            CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));    \
+            CHECK((tp_find_variable(g, "l/" variable_) != NULL) == (has == 1)); \
+            tp_graph_free(g);                                                   \
+        }                                                                       \
+    } while (0)
+ZERO(tp_depthwise_conv2d_desc, use_bias)
+{
+    DENIES(depthwise_conv2d, tp_depthwise_conv2d(x, "l", .kernel_size = 3, .use_bias = option), "b",
+           .use_bias = TP_YES);
+}
+ZERO(tp_softmax_layer_desc, use_temperature)
+{
+    DENIES(softmax_layer, tp_softmax_layer(x, "l", .use_temperature = option), "invtemp", .use_temperature = TP_YES);
+}
+ZERO(tp_rnn_desc, time_major)
+{
+    for (int has = 0; has < 2; has++) {
+        tp_graph *g = graph();
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3, 4));
+        tp_rnn_state state[2];
+        memset(state, 0, sizeof state);
+        TP_ARGSCOPE(g, (lstm, gru), .time_major = TP_YES)
+        {
+            const tp_tri option = has ? (tp_tri)0 : TP_NO;
+            tp_lstm(x, "l", 5, .time_major = option, .state = &state[0]);
+            tp_gru(x, "g", 5, .time_major = option, .state = &state[1]);
+        }
+        CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+        for (int i = 0; i < 2; i++) CHECK(state[i].h && state[i].h->shape.dim[0] == (has ? 3 : 2));
+        tp_graph_free(g);
+    }
+}
+/* The first query of two, which sees the second key or not. */
+static double first_of_two(tp_tri causal)
+{
+    static const float two[2] = {1, 3};
+    tp_graph *g = graph();
+    tp_node *x = numbers(g, tp_make_shape(1, 2, 1), two), *y = NULL;
+    TP_ARGSCOPE(g, multi_head_attention, .kernel_initializer = tp_init_ones(), .causal = TP_YES)
+    {
+        y = tp_multi_head_attention(x, "l", 1, .causal = causal);
+    }
+    return last_element(g, y, 0);
+}
+ZERO(tp_multi_head_attention_desc, causal)
+{
+    CHECK_NEAR(first_of_two(TP_NO), 1 + 2 / (1 + exp(-2.0)), 1e-5, 0);
+    CHECK_NEAR(first_of_two((tp_tri)0), 1, 1e-6, 0);
+}
 ZERO(tp_multi_head_attention_desc, use_bias)
 {
     for (int has = 0; has < 2; has++) {
@@ -386,6 +443,14 @@ static void vanishes(tp_optimizer *(*make)(tp_node *lr), float *option, float sc
     CHECK_MSG(fabs(zero - unset) > 1e-5, "0: %.9g, unset: %.9g", zero, unset);
 }
 ZERO(tp_momentum_desc, momentum) { vanishes(of_momentum, &o.momentum.momentum, 1, 1e-30f); }
+static tp_optimizer *of_nesterov(tp_node *lr) { return tp_nesterov_(lr, &o.momentum); }
+ZERO(tp_momentum_desc, use_nesterov)
+{
+    memset(&o, 0, sizeof o);
+    const double unset = after_three_steps(of_nesterov, 1), plain = after_three_steps(of_momentum, 1);
+    o.momentum.use_nesterov = TP_NO;
+    CHECK(after_three_steps(of_nesterov, 1) == plain && fabs(unset - plain) > 1e-3);
+}
 ZERO(tp_adam_desc, beta1) { vanishes(of_adam, &o.adam.beta1, 1, 1e-30f); }
 ZERO(tp_adam_desc, beta2) { vanishes(of_adam, &o.adam.beta2, 1, 1e-30f); }
 ZERO(tp_adam_desc, epsilon) { vanishes(of_adam, &o.adam.epsilon, 1e-8f, 1e-30f); }

@@ -298,14 +298,15 @@ TP_DEF tp_optimizer *tp_multi_optimizer(const tp_optimizer_part *parts, int n);
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
 /* For float16, whose small gradients vanish: the cost is multiplied by a scale (tp_optimizer_compute_gradients does it) and the
  * gradients are divided by it before `opt` uses them. If one of them is not finite, the update is skipped and the scale halved;
- * after `interval` finite updates in a row it is doubled, up to 2^126. Wrap it around all other wrappers: what is around it gets gradients multiplied
- * by the scale. Variables should be float32 (as with .precision of a session): the gradient of a float16 variable is float16 also
- * after the division, and may vanish there. Variables loss_scale and loss_scale/good_steps, not trained, saved. */
+ * after `interval` finite updates in a row it is doubled, up to 2^126. Wrap it around all other wrappers: what is around it gets
+ * gradients multiplied by the scale. Variables should be float32 (as with .precision of a session): the gradient of a float16
+ * variable is divided in float32, but is float16 again after that, and may vanish there. Variables loss_scale and
+ * loss_scale/good_steps, not trained, saved. */
 typedef struct tp_loss_scale_desc {
     tp_at at_;
     float initial; /* initial scale of the cost; default 65536 */
     int interval;  /* finite updates in a row after which the scale is doubled; default 2000 */
-    float minimum; /* lower bound of the scale; default 1 */
+    float minimum; /* lower bound of the scale, at most initial; default 1 */
 } tp_loss_scale_desc;
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
 #ifndef __cplusplus
@@ -347,7 +348,7 @@ struct tp_gradproc {
  * [FilterNoneGrad] */
 TP_DEF tp_gradproc tp_gradproc_filter_none(void);
 /* If n = sqrt(the sum of squares over ALL gradients) exceeds norm, multiplies each by norm/n. A norm that is not finite makes
- * every gradient NaN. [GlobalNormClip] */
+ * every gradient NaN. It is float64 if one of the gradients is, else float32. [GlobalNormClip] */
 TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float norm);
 /* Multiplies the gradients of matching variables; if several rules match, the first one is used. [ScaleGradient] */
 TP_DEF tp_gradproc tp_gradproc_scale(const char *regex, float multiplier);
@@ -815,6 +816,8 @@ TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float ini
 
 TP_DEF tp_node *tp_get_slot(const tp_optimizer *o, const tp_node *var, const char *slot)
 {
+    TP__REQUIRE(o && slot, NULL)
+
     for (; o; o = o->inner) {
         const struct tp__slot *s = tp__find_slot(o, var, slot);
         if (s) return s->node;
@@ -1509,6 +1512,10 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
         tp_graph_fail(o->graph, &q->at_, TP_ERR_ARG, "LossScale: interval is %d: it must be 1 or more", q->interval);
     if (opt->loss_scale)
         tp_graph_fail(o->graph, &q->at_, TP_ERR_ARG, "LossScale: the optimizer has a loss scale already");
+    if (q->minimum > q->initial)
+        tp_graph_fail(o->graph, &q->at_, TP_ERR_ARG,
+                      "LossScale: minimum is %g: it must be at most initial, which is %g", (double)q->minimum,
+                      (double)q->initial);
     o->loss_scale = tp_optimizer_scalar(o, "loss_scale", q->initial);
     return o;
 }
@@ -1522,6 +1529,15 @@ static tp_node *tp__first_copy(tp_node *var)
     return v && v->copy_of ? v->copy_of->node : var;
 }
 static const char *tp__rule_name(tp_node *var) { return tp_node_name(tp__first_copy(var)); }
+/* Closes a filter of variables. A regex is not misspelt, thus gets no warning, if it matches a trainable variable that is not here:
+ * one without a gradient, or one of another part of a tp_multi_optimizer. */
+static void tp__rule_filter_close(tp__filter *filter)
+{
+    int n = 0;
+    tp_node *const *all = tp_collection(filter->g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    for (int i = 0; i < n && !filter->n_matched; i++) tp__filter_matches(filter, tp__rule_name(all[i]));
+    tp__filter_close(filter);
+}
 
 static tp_gradproc tp__gradproc_make(const char *name,
                                      int (*process)(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n))
@@ -1571,15 +1587,12 @@ static int tp__multi_take(tp_optimizer *o, int k, const tp_grad_var *gvs, int n,
 {
     const tp_optimizer_part *part = &((const tp__multi_rule *)o->user)->part[k];
     tp__filter filter;
-    int n_mine = 0, n_all = 0;
+    int n_mine = 0;
     if (!tp__filter_open(&filter, o->graph, NULL, o->name, part->regex, false)) return 0;
     for (int i = 0; i < n; i++)
         if (tp__filter_matches(&filter, tp__rule_name(gvs[i].var)) && !taken[i])
             taken[i] = true, mine[n_mine++] = gvs[i];
-    /* a regex is not misspelt if it matches a trainable variable that has no gradient here */
-    tp_node *const *all = tp_collection(o->graph, TP_KEY_TRAINABLE_VARIABLES, &n_all);
-    for (int i = 0; i < n_all && !filter.n_matched; i++) tp__filter_matches(&filter, tp__rule_name(all[i]));
-    tp__filter_close(&filter);
+    tp__rule_filter_close(&filter);
     return n_mine;
 }
 
@@ -1664,6 +1677,7 @@ static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_g
 {
     tp_node **grad = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *grad);
     int n_grad = 0;
+    bool any_f64 = false;
     if (!(p->value > 0.0f)) {
         tp_graph_fail(g, NULL, TP_ERR_ARG, "GlobalNormClip clips to a norm of %g: it must be positive",
                       (double)p->value);
@@ -1671,10 +1685,14 @@ static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_g
     }
     if (!grad) return n;
     for (int i = 0; i < n; i++)
-        if (gvs[i].grad) grad[n_grad++] = gvs[i].grad;
+        if (gvs[i].grad) {
+            any_f64 = any_f64 || gvs[i].grad->dtype == TP_F64;
+            grad[n_grad++] = gvs[i].grad;
+        }
     if (n_grad == 0) return n;
+    for (int i = 0; i < n_grad && any_f64; i++) grad[i] = tp__as_dtype(grad[i], TP_F64);
     tp_node *norm = tp_global_norm(grad, n_grad);
-    const tp_dtype dtype = norm->dtype; /* float64 where all gradients are */
+    const tp_dtype dtype = norm->dtype; /* float64 where one of the gradients is */
     tp_node *one = tp_const_as(g, dtype, 1.0), *most = tp_const_as(g, dtype, (double)p->value);
     tp_node *factor = tp_minimum(tp_div(most, norm), one);
     factor = tp_add(factor, tp_sub(norm, norm));
@@ -1715,10 +1733,8 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
         const char *name = tp__rule_name(gvs[i].var);
         float multiplier = 1.0f;
         bool matched = false;
-        for (int r = 0; r < n_rules && !matched; r++) {
-            matched = tp__filter_matches(&filter[r], name);
-            if (matched) multiplier = rules[r].multiplier;
-        }
+        for (int r = 0; r < n_rules; r++) /* also those after the first match: what they match is not misspelt */
+            if (tp__filter_matches(&filter[r], name) && !matched) matched = true, multiplier = rules[r].multiplier;
         if (!tp__finite((double)multiplier)) {
             tp_graph_fail(g, &p->at_, TP_ERR_ARG,
                           "ScaleGradient multiplies the gradient of '%s' by %g: it must be finite", name,
@@ -1732,7 +1748,7 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
         if (matched && gvs[i].grad) gvs[left].grad = tp_affine(gvs[i].grad, multiplier, 0.0f);
         left++;
     }
-    for (int r = 0; r < n_open; r++) tp__filter_close(&filter[r]);
+    for (int r = 0; r < n_open; r++) tp__rule_filter_close(&filter[r]);
     return n_open == n_rules ? left : n;
 }
 
@@ -1768,7 +1784,7 @@ static int tp__gradproc_map(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs,
         }
         gvs[left++] = gv;
     }
-    tp__filter_close(&filter);
+    tp__rule_filter_close(&filter);
     return left;
 }
 
@@ -1824,7 +1840,7 @@ static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *
         tp_node *rms = tp_named(tp_sqrt(tp_mean(tp_square(grad))), tp__grad_name(g, var, "/rms"));
         tp_add_moving_summary_n(&rms, 1, NULL);
     }
-    tp__filter_close(&filter);
+    tp__rule_filter_close(&filter);
     return n;
 }
 
@@ -1845,7 +1861,7 @@ static int tp__gradproc_print(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
         if (gvs[i].grad && tp__filter_matches(&filter, tp__rule_name(gvs[i].var)) &&
             tp__gradproc_first(g, "tp/printed_gradients", gvs[i].var))
             gvs[i].grad = tp_print(gvs[i].grad, tp__grad_name(g, gvs[i].var, "-grad"));
-    tp__filter_close(&filter);
+    tp__rule_filter_close(&filter);
     return n;
 }
 

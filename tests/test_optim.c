@@ -359,6 +359,49 @@ TEST(global_norm_clip_of_float64)
     done(g);
 }
 
+/* Gradients of several types: the norm is that of all, in float64, and each gradient keeps its type. */
+TEST(global_norm_clip_of_float32_and_float64_together)
+{
+    for (int first = 0; first < 2; first++) { /* whichever comes first */
+        tp_graph *g = graph();
+        tp_node *var[3], *cost = NULL;
+        static const tp_dtype dtype[2][3] = {{TP_F32, TP_F64, TP_F16}, {TP_F64, TP_F32, TP_F16}};
+        static const float factor[3] = {3e30f, 4e30f, 1};
+        for (int i = 0; i < 3; i++) {
+            char name[2] = {(char)('a' + i), 0};
+            var[i] = tp_get_variable_as(g, name, dtype[first][i], tp_make_shape(1), tp_init_zeros());
+            tp_node *part = tp_affine(tp_sum(tp_cast(var[i], TP_F64)), factor[i], 0);
+            cost = cost ? tp_add(cost, part) : part;
+        }
+        tp_optimizer *o = tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_global_norm_clip(5)));
+        tp_node *op = tp_minimize(o, cost, NULL);
+        if (ok(g)) {
+            tp_session *s = tp_session_new(g, NULL);
+            step(s, op, NULL, NULL, 0);
+            CHECK_NEAR(variable(s, "a"), -3, 1e-6, 0);
+            CHECK_NEAR(variable(s, "b"), -4, 1e-6, 0);
+            CHECK_NEAR(variable(s, "c"), 0, 0, 0); /* 1e-30 is none in float16 */
+            tp_session_free(s);
+        }
+        done(g);
+    }
+    /* 1 and 1e-6: float32 would not see the second */
+    tp_graph *g = graph();
+    tp_node *a = tp_get_variable_as(g, "a", TP_F32, tp_make_shape(1), tp_init_zeros()),
+            *b = tp_get_variable_as(g, "b", TP_F64, tp_make_shape(1), tp_init_zeros());
+    tp_node *tiny = tp_affine(tp_sum(b), 1.0f / 1048576, 0), *cost = tp_add(tp_sum(tp_cast(a, TP_F64)), tiny);
+    tp_optimizer *o = tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_global_norm_clip(0.5f)));
+    tp_node *op = tp_minimize(o, cost, NULL);
+    if (ok(g)) {
+        const double d = 1.0 / 1048576;
+        tp_session *s = tp_session_new(g, NULL);
+        step(s, op, NULL, NULL, 0);
+        CHECK_NEAR(variable(s, "b"), -d * 0.5 / sqrt(1 + d * d), 1e-20, 0);
+        tp_session_free(s);
+    }
+    done(g);
+}
+
 /* Which of three variables a processor keeps, and what it does to a gradient of 1. */
 static void proc_case(const tp_gradproc *p, const char *const names[3], const double want[3])
 {
@@ -408,6 +451,38 @@ TEST(scale_gradient_takes_the_first_match_and_zero_drops)
     proc_case(&p, (const char *const[]){"conv0/b", "conv1/b", "conv1/W"}, (const double[]){NAN, 2, .1});
     CHECK_HAS(tp_test_logged, "Gradient of 'conv1/b' is multiplied by 2\n");
     CHECK_HAS(tp_test_logged, "Gradient of 'conv0/b' is multiplied by 0\n");
+}
+
+/* A regex whose variables an earlier rule takes, or are in another part of the model, is not misspelt. */
+TEST(rules_that_match_elsewhere_give_no_warning)
+{
+    const tp_grad_rule rules[] = {{"hidden.*", 2}, {"hidden/b", 3}, {"absent/w", 4}};
+    const tp_gradproc p = tp_gradproc_scale_rules(rules, 2), all = tp_gradproc_scale_rules(rules, 3);
+    proc_case(&p, (const char *const[]){"hidden/W", "hidden/b", "other"}, (const double[]){2, 2, 1});
+    CHECK(!strstr(tp_test_logged, "No match was found"));
+    proc_case(&all, (const char *const[]){"hidden/W", "hidden/b", "other"}, (const double[]){2, 2, 1});
+    CHECK_HAS(tp_test_logged, "[ScaleGradient] No match was found for regex absent/w");
+    CHECK(!strstr(tp_test_logged, "regex hidden/b"));
+    tp_graph *g = graph();
+    const tp_grad_rule both[] = {{"part0/.+", 2}, {"part1/.+", 4}};
+    float more = 0.5f;
+    tp_optimizer_part part[2];
+    for (int i = 0; i < 2; i++) { /* the same processors in both parts */
+        tp_optimizer *o = i ? tp_sgd(rate(g, 1)) : tp_momentum(rate(g, 1));
+        part[i].regex = i ? "part1.*" : "part0.*";
+        part[i].opt = tp_apply_grad_processors(o, TP_GRADPROCS(tp_gradproc_scale_rules(both, 2),
+                                                               tp_gradproc_map(add_user, &more, "part1/w"),
+                                                               tp_gradproc_print("part0/w")));
+    }
+    tp_node *sum = tp_sum(weight(g, "part0/w", 1));
+    tp_node *op = tp_minimize(tp_multi_optimizer(part, 2), tp_add(sum, tp_sum(weight(g, "part1/w", 1))), NULL);
+    ok(g);
+    CHECK(!strstr(tp_test_logged, "No match was found"));
+    tp_session *s = tp_session_new(g, NULL);
+    step(s, op, NULL, NULL, 0);
+    CHECK(variable(s, "part0/w") == -1 && variable(s, "part1/w") == -3.5);
+    tp_session_free(s);
+    done(g);
 }
 
 TEST(processors_take_literals)
@@ -1428,6 +1503,10 @@ static const limit limits[] = {
     {"LossScale: interval is -1: it must be 1 or more", SCALE, {0, -1}},
     {"LossScale has .minimum -1: it must be positive", SCALE, {0, 0, -1}},
     {"LossScale has .minimum 0: it must be positive", SCALE, {0, 0, TP_ZERO}},
+    {NULL, SCALE, {4, 1, 4}},
+    {"LossScale: minimum is 8: it must be at most initial, which is 4", SCALE, {4, 1, 8}},
+    {"LossScale: minimum is 1: it must be at most initial, which is 0.5", SCALE, {0.5f}},
+    {"LossScale: minimum is 131072: it must be at most initial, which is 65536", SCALE, {0, 0, 131072}},
     {NULL, ACCUM, {1}},
     {"AccumGrad: niter is 0: it must be 1 or more", ACCUM, {0}},
 };
@@ -1920,6 +1999,20 @@ TEST(a_slot_of_no_variable_is_a_sentence)
         tp_graph_free(other);
         done(g);
     }
+}
+
+TEST(a_slot_without_a_name_is_a_sentence)
+{
+    tp_graph *g = graph();
+    tp_node *w = weight(g, "w", 1);
+    tp_optimizer *o = tp_adam(rate(g, 1));
+    tp_minimize(o, tp_sum(w), NULL);
+    CHECK(tp_get_slot(o, w, NULL) == NULL);
+    CHECK_HAS(tp_last_error(), "tp_get_slot: o and slot must not be NULL");
+    CHECK(tp_get_slot(NULL, w, "m") == NULL);
+    CHECK_HAS(tp_last_error(), "tp_get_slot: o and slot must not be NULL");
+    CHECK(ok(g) && tp_get_slot(o, w, "m") != NULL);
+    done(g);
 }
 
 /* In a loop of one's own nothing else counts the steps. Whoever reads the step in the same run sees the one before. */

@@ -153,12 +153,6 @@ typedef struct tp__taps {
     float ceiling;
 } tp__taps;
 
-/* One pixel of a resized row: (1 - part) of the source row's pixel `low` and part of its pixel `high`. */
-typedef struct tp__between {
-    int64_t low, high;
-    double part;
-} tp__between;
-
 #define TP__EVEN_NEAR 128 /* largest K for which a strip of B and a transposed A's values for two tiles fit into L1 */
 #define TP__DOTS      16
 #define TP__FEW       4 /* with more output channels, convolutions make vectors of these */
@@ -374,9 +368,9 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
     TP__VECS(X)
 #undef X
     /* clang-format on */
-    TP__KERNEL(void, resize_row, int64_t n, int64_t C, const tp__between *column, const float *above,
-               const float *below, float p, float *y);
-TP__KERNEL(void, resize_back, int64_t n, int64_t C, const tp__between *column, const float *dy, double p, float *above,
+    TP__KERNEL(void, resize_row, int64_t n, int64_t C, const tp__blend *column, const float *above, const float *below,
+               float p, float *y);
+TP__KERNEL(void, resize_back, int64_t n, int64_t C, const tp__blend *column, const float *dy, double p, float *above,
            float *below);
 TP__KERNEL(void, sample, int64_t C, const float *const *x, const float *f, float *y);
 TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
@@ -6790,7 +6784,7 @@ static void TP__F(pool_max)(int64_t n, int64_t run, const float *x, int64_t x_st
 
 /* -- resizing: n pixels of C channels of a row, from the rows above and below it ------------------------------ */
 /* Where both weights are 0 the neighbours are not read: an infinite one does not make the value NaN. */
-static void TP__F(resize_row)(int64_t n, int64_t C, const tp__between *column, const float *above, const float *below,
+static void TP__F(resize_row)(int64_t n, int64_t C, const tp__blend *column, const float *above, const float *below,
                               float p, float *y)
 {
     for (int64_t j = 0; j < n; j++, y += C) {
@@ -6808,7 +6802,7 @@ static void TP__F(resize_row)(int64_t n, int64_t C, const tp__between *column, c
     }
 }
 /* The gradient: adds dy to the pixels that it was read from. */
-static void TP__F(resize_back)(int64_t n, int64_t C, const tp__between *column, const float *dy, double p, float *above,
+static void TP__F(resize_back)(int64_t n, int64_t C, const tp__blend *column, const float *dy, double p, float *above,
                                float *below)
 {
     for (int64_t j = 0; j < n; j++, dy += C)
@@ -8113,22 +8107,13 @@ static void tp__assign_moving_average_fast(const tp_call *k)
 }
 
 /* -- resize, resize_grad: the channels of a pixel as vectors -------------------------- >>fast resize */
-static void tp__resize_between(const tp_call *k, int64_t W)
-{
-    const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
-    for (int64_t j = 0; j < a->out_w; j++) {
-        const tp__blend t = tp__resize_blend(a, j, W, a->out_w);
-        tp__between *column = (tp__between *)k->scratch + j; /* in the place of the tp__blend of the plain loop */
-        column->low = t.low, column->high = t.high, column->part = t.part;
-    }
-}
 static void tp__resize_rows_fast(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
     for (int64_t r = from; r < to; r++) {
         const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
         const float *image = (const float *)k->in[0].data + r / g.OH * g.H * g.W * g.C;
-        tp__resize_row_of[k->device->isa->level](g.OW, g.C, (const tp__between *)k->scratch, image + v.low * g.W * g.C,
+        tp__resize_row_of[k->device->isa->level](g.OW, g.C, g.column, image + v.low * g.W * g.C,
                                                  image + v.high * g.W * g.C, (float)v.part,
                                                  (float *)k->out[0].data + r * g.OW * g.C);
     }
@@ -8140,7 +8125,7 @@ static void tp__resize_fast(const tp_call *k)
         tp__resize_f32(k);
         return;
     }
-    tp__resize_between(k, g.W);
+    tp__resize_columns(k, g.W);
     tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C), tp__resize_rows_fast);
 }
 static void tp__resize_grad_images_fast(const tp_call *k, int64_t from, int64_t to)
@@ -8151,7 +8136,7 @@ static void tp__resize_grad_images_fast(const tp_call *k, int64_t from, int64_t 
         memset(image, 0, (size_t)(g.H * g.W * g.C) * sizeof *image);
         for (int64_t i = 0; i < g.OH; i++) {
             const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, i, g.H, g.OH);
-            tp__resize_back_of[k->device->isa->level](g.OW, g.C, (const tp__between *)k->scratch,
+            tp__resize_back_of[k->device->isa->level](g.OW, g.C, g.column,
                                                       (const float *)k->in[0].data + (b * g.OH + i) * g.OW * g.C,
                                                       v.part, image + v.low * g.W * g.C, image + v.high * g.W * g.C);
         }
@@ -8164,7 +8149,7 @@ static void tp__resize_grad_fast(const tp_call *k)
         tp__resize_grad_f32(k);
         return;
     }
-    tp__resize_between(k, g.W);
+    tp__resize_columns(k, g.W);
     tp__each_range(k, g.B, tp__grain(g.OH * g.OW * g.C * 4), tp__resize_grad_images_fast);
 }
 

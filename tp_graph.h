@@ -18654,10 +18654,6 @@ static void tp__avg_pool_gradient(tp_grad *g)
 
 /* -- shared by resize and resize_grad: places, attributes, shapes ------------------------------------------ */
 #ifdef TP__REAL_IS_FLOAT
-typedef struct tp__blend { /* how a result is interpolated: y = (1 - part) x[low] + part x[high] */
-    int64_t low, high;
-    double part;
-} tp__blend;
 /* Returns which of n_in source pixels are blended for result i of n_out, along one dimension. */
 static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
 {

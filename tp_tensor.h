@@ -6820,6 +6820,12 @@ static void tp__adam_naive(int64_t n, float *w, float *m, float *v, const float 
 
 /* ==== >>fast: the engine part of tp_fast.h ============================================================= */
 
+/* How resize makes one row, or one pixel of a row: y = (1 - part) x[low] + part x[high]. */
+typedef struct tp__blend {
+    int64_t low, high;
+    double part;
+} tp__blend;
+
 #if TP__FAST
 #define TP__FAST_ENGINE
 #include "tp_fast.h"

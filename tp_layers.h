@@ -1994,6 +1994,14 @@ static bool tp__norm_numbers(tp_graph *g, const char *layer, float momentum, flo
     return good;
 }
 
+/* The same for layers without running averages. */
+static bool tp__norm_epsilon(tp_graph *g, const char *layer, float epsilon)
+{
+    if (epsilon >= 0) return true;
+    tp__layer_fail(g, TP_ERR_ARG, "%s has .epsilon %g: it must not be negative", layer, (double)epsilon);
+    return false;
+}
+
 static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
 {
     const tp_batch_norm_desc *d = (const tp_batch_norm_desc *)desc;
@@ -2389,6 +2397,7 @@ static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc
     if (x->shape.dim[axis] % groups != 0)
         return tp__layer_fail(g, TP_ERR_ARG, "%s has %lld groups, which do not divide its %lld channels", layer,
                               (long long)groups, (long long)x->shape.dim[axis]);
+    if (!tp__norm_epsilon(g, layer, d->epsilon)) return tp_poison(g);
     const int64_t c = x->shape.dim[axis];
     const float epsilon = tp__float_option(d->epsilon, 1e-5f);
     tp_node *gamma =
@@ -3002,6 +3011,10 @@ static tp_node *tp__linear_by(tp_node *x, const tp_layer *layers, int n,
 
 TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n)
 {
+    tp_layer_head head;
+    memset(&head, 0, sizeof head);
+    if (n > 0) head.at_ = layers[0].at;
+    if (!x) return tp__no_input(&head, "tp_linear");
     return tp__linear_by(x, layers, n, tp__step_of_macro);
 }
 TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)

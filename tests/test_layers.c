@@ -2362,6 +2362,41 @@ TEST(scales_of_regularizers_and_topk_out_of_range)
     }
 }
 
+TEST(an_epsilon_below_0_is_refused)
+{
+    static const char *const layer[] = {"LayerNorm", "InstanceNorm", "GroupNorm", "BatchNorm", "BatchRenorm"};
+    static const float numbers[] = {-1e-5f, NAN, -INFINITY};
+    for (int i = 0; i < 3 * TP_COUNT(layer); i++) {
+        const float v = numbers[i % 3];
+        tp_graph *g = tower(true);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 4, 4, 4));
+        tp_node *y = i / 3 == 0   ? tp_layer_norm(x, "norm", .epsilon = v)
+                     : i / 3 == 1 ? tp_instance_norm(x, "norm", .epsilon = v)
+                     : i / 3 == 2 ? tp_group_norm(x, "norm", .epsilon = v, .groups = 2)
+                     : i / 3 == 3 ? tp_batch_norm(x, "norm", .epsilon = v)
+                                  : tp_batch_renorm(x, "norm", .epsilon = v, .rmax = 1, .dmax = 1);
+        CHECK_MSG(tp_is_poison(y) && tp_graph_status(g) == TP_ERR_ARG, "case %d", i);
+        CHECK_HAS(tp_graph_error(g), layer[i / 3]);
+        CHECK_HAS(tp_graph_error(g), i % 3 == 1 ? ".epsilon nan" : i % 3 ? ".epsilon -inf" : ".epsilon -1e-05");
+        CHECK_HAS(tp_graph_error(g), i / 3 < 3 ? ": it must not be negative" : "epsilon not negative");
+        tp_graph_free(g);
+    }
+}
+
+TEST(a_chain_without_an_input_says_so)
+{
+    tp_node *y = tp_linear(NULL, TP_OP(tp_relu), TP_FULLY_CONNECTED("fc", .units = 3));
+    CHECK(y && tp_is_poison(y));
+    CHECK_HAS(tp_last_error(), "test_layers.c");
+    CHECK_HAS(tp_last_error(), "tp_linear: the input is NULL");
+    tp_graph *g = tower(true);
+    CHECK(tp_find_variable(g, "abcent") == NULL);
+    y = tp_linear(NULL, TP_FULLY_CONNECTED("fc", .units = 3));
+    CHECK(y && tp_is_poison(y));
+    CHECK_HAS(tp_last_error(), "the input is NULL");
+    tp_graph_free(g);
+}
+
 /* With them each loss would be NaN, infinite or 0 for ever. */
 TEST(numbers_of_losses_that_make_no_sense)
 {

@@ -2516,6 +2516,13 @@ TP_DEF uint64_t tp_graph_seed(const tp_graph *g)
     return g->seed;
 }
 TP_DEF bool tp_is_poison(const tp_node *n) { return !n || n->op->row == &tp__op_poison; }
+/* Marks the result of an element-wise op, which a session in half precision then stores as float32: squares and quotients that a
+ * half cannot hold. Ops that read it element by element have float32 results too. */
+TP__UNUSED static tp_node *tp__stays_float32(tp_node *x)
+{
+    if (!tp_is_poison(x)) x->op->stays_float32_ = true;
+    return x;
+}
 /* Why the call failed that made this poison node. */
 TP__UNUSED static const char *tp__poison_reason(const tp_node *n)
 {
@@ -14884,6 +14891,8 @@ static void tp__pow_gradient(tp_grad *g)
         base = tp_select(both, one, a);
     }
     tp_node *power = tp_pow(base, tp_sub(exponent, one));
+    /* a session's float16 has subnormal numbers whose inverse is infinite; float32 holds it */
+    if (exponent == b) tp__stays_float32(power);
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), power), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
@@ -15180,15 +15189,13 @@ static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
 {
     return !TP__HAS_F64 || tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
 }
-/* Marks the result of an element-wise op, which a session in half precision then stores as float32: squares and quotients that a
- * half cannot hold. Ops that read it element by element have float32 results too. */
-TP__UNUSED static tp_node *tp__stays_float32(tp_node *x)
-{
-    if (!tp_is_poison(x)) x->op->stays_float32_ = true;
-    return x;
-}
 /* The type in which something that belongs to values of type d is computed: float32 for half precision. */
 static tp_dtype tp__wide_dtype(tp_dtype d) { return TP__HAS_F64 && (d == TP_F16 || d == TP_BF16) ? TP_F32 : d; }
+/* x for a sum: half precision becomes float32. */
+TP__UNUSED static tp_node *tp__widened(tp_node *x)
+{
+    return tp_is_poison(x) ? x : tp__as_dtype(x, tp__wide_dtype(x->dtype));
+}
 #endif
 
 /* ==== reductions ======================================================================================= */

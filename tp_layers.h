@@ -746,7 +746,8 @@ TP_DEF void tp_disable_layer_logging(
 
 /* ==== >>regularize ==================================================================================== */
 
-/* scale: finite, not below 0; where another one is used, the graph fails with TP_ERR_ARG */
+/* scale: finite, not below 0; where another one is used, the graph fails with TP_ERR_ARG. The result is float32 for w of half
+ * precision, else of w's type. */
 TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* a regularizer that returns scale * sum(w^2) / 2 */
 TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* a regularizer that returns scale * sum(|w|) */
 /* The sum of r over all trainable variables whose name contains a match of the regex: "fc.+/W" finds aux/fc1/W and fc1/Wp. In a
@@ -764,6 +765,7 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);
 
 /* ==== >>symbolic ====================================================================================== */
+/* A loss has the type of its values. Of half precision they are squared and summed in float32, and the loss is rounded once. */
 
 /* logits (B,C), labels int (B); topk 0 = 1, below 0 is an error. Ties count as correct. A scalar; name NULL = "accuracy". */
 TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name);
@@ -3038,8 +3040,8 @@ static tp_node *tp__scaled_loss(tp_node *w, tp_node *loss, float scale)
             tp_node_name(w), (double)scale);
     return tp_affine(loss, scale, 0.0f);
 }
-static tp_node *tp__l2(tp_node *w, float scale) { return tp__scaled_loss(w, tp_l2_loss(w), scale); }
-static tp_node *tp__l1(tp_node *w, float scale) { return tp__scaled_loss(w, tp_sum(tp_abs(w)), scale); }
+static tp_node *tp__l2(tp_node *w, float scale) { return tp__scaled_loss(w, tp_l2_loss(tp__widened(w)), scale); }
+static tp_node *tp__l1(tp_node *w, float scale) { return tp__scaled_loss(w, tp_sum(tp_abs(tp__widened(w))), scale); }
 
 TP_DEF tp_regularizer tp_l2_regularizer(float scale)
 {
@@ -3203,9 +3205,30 @@ TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, in
     return tp_named(tp_cast(miss, TP_F32), name ? name : "incorrect_vector");
 }
 
+/* Losses of half precision are summed in float32, which is the type of y; the result has the type of x again. */
+static tp_node *tp__narrowed(tp_node *y, const tp_node *x)
+{
+    return tp_is_poison(y) || y->dtype != tp__wide_dtype(x->dtype) ? y : tp__as_dtype(y, x->dtype);
+}
+/* For sums of what two nodes of one type give: half precision becomes float32. Nodes of two types are refused as they are. */
+static void tp__widen_both(tp_node **a, tp_node **b)
+{
+    if (tp_is_poison(*a) || tp_is_poison(*b) || (*a)->dtype != (*b)->dtype) return;
+    *a = tp__widened(*a);
+    *b = tp__widened(*b);
+}
+/* Squares stay float32 for their sum, also in a session in half precision. */
+static tp_node *tp__summed_square(tp_node *x) { return tp__stays_float32(tp_square(x)); }
+static tp_node *tp__summed_difference(tp_node *a, tp_node *b) /* its square */
+{
+    tp__widen_both(&a, &b);
+    return tp__stays_float32(tp_squared_difference(a, b));
+}
+
 TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name)
 {
-    return tp_named(tp__root_of_powers(tp_mean(tp_square(x)), 2.0f), name ? name : "rms");
+    tp_node *y = tp__root_of_powers(tp_mean(tp__summed_square(tp__widened(x))), 2.0f);
+    return tp_named(tp__narrowed(y, x), name ? name : "rms");
 }
 
 /* Returns the poison node for a loss of values that are not floating, else NULL. */
@@ -3235,13 +3258,13 @@ static tp_node *tp__refuse_number(tp_node *x, const char *loss, const char *what
                          what, (double)v);
 }
 
-/* mean((prediction-truth)^2); what cannot be compared is refused in the name of `loss`. */
+/* mean((prediction-truth)^2), float32 for half precision; what cannot be compared is refused in the name of `loss`. */
 static tp_node *tp__squared_error(const char *loss, tp_node *prediction, tp_node *truth)
 {
     tp_node *poison = tp__refuse_integers(loss, "the predictions are", prediction);
     if (!poison) poison = tp__refuse_integers(loss, "the truth is", truth);
     if (!poison) poison = tp__refuse_pairs(loss, "the predictions", prediction, "the truth", truth);
-    return poison ? poison : tp_mean(tp_squared_difference(prediction, truth));
+    return poison ? poison : tp_mean(tp__summed_difference(prediction, truth));
 }
 
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name)
@@ -3249,12 +3272,14 @@ TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, con
     tp_node *mse = tp__squared_error("psnr", prediction, truth), *poison = tp__refuse_number(mse, "psnr", "maxp", maxp);
     if (poison) return poison;
     const double peak = maxp == 0.0f ? 0.0 : 20.0 * log10((double)maxp);
-    return tp_named(tp__affine_of(tp_ln(mse), -4.34294481903251827651, peak), name ? name : "psnr");
+    tp_node *y = tp__affine_of(tp_ln(mse), -4.34294481903251827651, peak);
+    return tp_named(tp__narrowed(y, prediction), name ? name : "psnr");
 }
 
 TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name)
 {
-    return tp_named(tp__squared_error("mse", prediction, truth), name ? name : "mse");
+    tp_node *y = tp__squared_error("mse", prediction, truth);
+    return tp_named(tp__narrowed(y, prediction), name ? name : "mse");
 }
 
 TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name)
@@ -3269,9 +3294,13 @@ TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const
                                  i ? "q" : "p", tp_dtype_name(both[i]->dtype));
     tp_node *poison = tp__refuse_rows("kl_divergence", "p_logits", p_logits, "q_logits", q_logits);
     if (poison) return poison;
-    tp_node *p = tp_log_softmax(p_logits), *q = tp_log_softmax(q_logits);
+    tp_node *p = p_logits, *q = q_logits;
+    tp__widen_both(&p, &q);
+    p = tp_log_softmax(p);
+    q = tp_log_softmax(q);
     q = tp_sub(p, q);
-    return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), q), &last_axis, 1, false), name ? name : "kl_divergence");
+    tp_node *y = tp_reduce_sum(tp_mul(tp_exp(p), q), &last_axis, 1, false);
+    return tp_named(tp__narrowed(y, p_logits), name ? name : "kl_divergence");
 }
 
 TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name)
@@ -3313,9 +3342,10 @@ TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const flo
     memset(&table, 0, sizeof table);
     tp_tensor_view(&table, TP_F32, tp_make_shape_n(1, &n), weights);
     tp_node *w = tp_gather(tp_constant(g, &table), labels);
-    if (!tp_is_poison(w) && !tp_is_poison(losses)) w = tp_cast(w, losses->dtype);
-    tp_node *sum = tp_sum(w);
-    return tp_named(tp_div(tp_sum(tp_mul(losses, w)), sum), name ? name : "weighted_loss");
+    tp_node *wide = tp__widened(losses);
+    if (!tp_is_poison(w) && !tp_is_poison(losses)) w = tp_cast(w, wide->dtype);
+    tp_node *sum = tp_sum(w), *y = tp_div(tp_sum(tp__stays_float32(tp_mul(wide, w))), sum);
+    return tp_named(tp__narrowed(y, losses), name ? name : "weighted_loss");
 }
 
 TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message)
@@ -3329,7 +3359,7 @@ static tp_node *tp__row_sum(tp_node *x)
     const int axis = 1;
     return tp_reduce_sum(x, &axis, 1, false);
 }
-static tp_node *tp__row_distance2(tp_node *a, tp_node *b) { return tp__row_sum(tp_squared_difference(a, b)); }
+static tp_node *tp__row_distance2(tp_node *a, tp_node *b) { return tp__row_sum(tp__summed_difference(a, b)); }
 /* Computes sqrt(square + epsilon); `epsilon` is added because the root has no derivative at 0. */
 static tp_node *tp__row_root(tp_node *square, float epsilon) { return tp_sqrt(tp_affine(square, 1.0f, epsilon)); }
 
@@ -3340,18 +3370,21 @@ TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *
     if (poison) return poison;
     tp_node *hinge = tp_relu(tp_affine(tp__row_root(d2, 1e-10f), -1.0f, margin)), *squared = tp_square(hinge);
     tp_node *dissimilar = tp_mul(tp_affine(y, -1.0f, 1.0f), squared);
-    return tp_named(tp_affine(tp_mean(tp_add(tp_mul(y, d2), dissimilar)), 0.5f, 0.0f),
-                    name ? name : "contrastive_loss");
+    tp_node *loss = tp_affine(tp_mean(tp_add(tp_mul(y, d2), dissimilar)), 0.5f, 0.0f);
+    return tp_named(tp__narrowed(loss, left), name ? name : "contrastive_loss");
 }
 
 TP_DEF tp_node *tp_sym_siamese_cosine_loss(tp_node *left, tp_node *right, tp_node *similar, const char *name)
 {
-    tp_node *norms = tp__row_root(tp__row_sum(tp_square(right)), 1e-12f);
-    norms = tp_mul(tp__row_root(tp__row_sum(tp_square(left)), 1e-12f), norms);
+    tp_node *a = left, *b = right;
+    tp__widen_both(&a, &b);
+    tp_node *norms = tp__row_root(tp__row_sum(tp__summed_square(b)), 1e-12f);
+    norms = tp_mul(tp__row_root(tp__row_sum(tp__summed_square(a)), 1e-12f), norms);
     norms = tp_affine(norms, 1.0f, 1e-10f);
-    tp_node *cosine = tp_div(tp__row_sum(tp_mul(left, right)), norms);
+    tp_node *cosine = tp_div(tp__row_sum(tp__stays_float32(tp_mul(a, b))), norms);
     tp_node *y = tp_affine(tp_cast(similar, cosine->dtype), 2.0f, -1.0f);
-    return tp_named(tp_affine(tp_mean(tp_squared_difference(y, cosine)), 0.5f, 0.0f), name ? name : "cosine_loss");
+    tp_node *loss = tp_affine(tp_mean(tp_squared_difference(y, cosine)), 0.5f, 0.0f);
+    return tp_named(tp__narrowed(loss, left), name ? name : "cosine_loss");
 }
 
 TP_DEF tp_node *tp_sym_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, float margin,
@@ -3361,24 +3394,28 @@ TP_DEF tp_node *tp_sym_triplet_loss(tp_node *anchor, tp_node *positive, tp_node 
     d = tp_sub(tp__row_distance2(anchor, positive), d);
     tp_node *poison = tp__refuse_number(d, "triplet_loss", "margin", margin);
     if (poison) return poison;
-    return tp_named(tp_mean(tp_relu(tp_affine(d, 1.0f, margin))), name ? name : "triplet_loss");
+    tp_node *loss = tp_mean(tp_relu(tp_affine(d, 1.0f, margin)));
+    return tp_named(tp__narrowed(loss, anchor), name ? name : "triplet_loss");
 }
 
 TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, const char *name)
 {
     tp_node *p = tp__row_root(tp__row_distance2(anchor, positive), 1e-10f);
     tp_node *n = tp__row_root(tp__row_distance2(anchor, negative), 1e-10f);
-    return tp_named(tp_mean(tp_softplus(tp_sub(p, n))), name ? name : "soft_triplet_loss");
+    tp_node *loss = tp_mean(tp_softplus(tp_sub(p, n)));
+    return tp_named(tp__narrowed(loss, anchor), name ? name : "soft_triplet_loss");
 }
 
 TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(logits ? logits : labels), logits && labels,
                       tp_poison(tp_node_graph(logits ? logits : labels)))
-    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* the fraction of ones, which is 1 - beta */
+    tp_node *wide = tp__widened(logits);
+    tp_node *y = tp_cast(labels, wide->dtype), *ones = tp_mean(y); /* the fraction of ones, which is 1 - beta */
     tp_node *weight = tp_mul(tp_affine(y, -1.0f, 1.0f), ones);
     weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), weight);
-    return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
+    tp_node *loss = tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(wide, y)));
+    return tp_named(tp__narrowed(loss, logits), name ? name : "cross_entropy_loss");
 }
 
 TP_DEF tp_node *tp_relu6(tp_node *x) { return tp__clip_flat(x, 0.0f, 6.0f); }

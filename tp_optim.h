@@ -1448,7 +1448,7 @@ static void tp__check_loss_scale(const tp_optimizer *o)
 static tp_node *tp__loss_scale_divided(tp_node *grad, tp_node *inverse)
 {
     if (tp_is_poison(grad)) return grad;
-    tp_node *wide = tp__as_dtype(grad, tp__wide_dtype(grad->dtype));
+    tp_node *wide = tp__widened(grad);
     tp_node *quotient = tp__stays_float32(tp_mul(wide, tp__as_dtype(inverse, wide->dtype)));
     return tp__as_dtype(quotient, grad->dtype);
 }
@@ -1837,7 +1837,8 @@ static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *
             !tp__summary_here(g) || !tp__gradproc_first(g, "tp/summarised_gradients", var))
             continue;
         tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, &keys);
-        tp_node *rms = tp_named(tp_sqrt(tp_mean(tp_square(grad))), tp__grad_name(g, var, "/rms"));
+        tp_node *square = tp__stays_float32(tp_square(tp__widened(grad)));
+        tp_node *rms = tp_named(tp_sqrt(tp_mean(square)), tp__grad_name(g, var, "/rms"));
         tp_add_moving_summary_n(&rms, 1, NULL);
     }
     tp__rule_filter_close(&filter);

@@ -817,6 +817,166 @@ TEST(squares_of_batch_norm_stay_float32)
     tp_set_log(NULL, NULL);
 }
 
+/* Losses and regularizers of half-precision nodes are summed in float32: what they give is that of float32 nodes, rounded once. Squares
+ * and sums overflow in float16 here, and the differences of logarithms vanish. */
+enum { N_LOSSES = 11 };
+static void losses(tp_graph *g, tp_node *a, tp_node *b, tp_node *c, tp_node *many, tp_node *y[N_LOSSES])
+{
+    const float weights[2] = {1, 3};
+    const int32_t label[40] = {0, 0, 0, 1, 0, 0, 0, 1}, one[1] = {0};
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_I32, tp_make_shape(40), label);
+    tp_node *labels = tp_constant(g, &t);
+    tp_tensor_view(&t, TP_I32, tp_make_shape(1), one);
+    tp_node *similar = tp_constant(g, &t);
+    y[0] = tp_sym_rms(a, NULL);
+    y[1] = tp_sym_mse(a, b, NULL);
+    y[2] = tp_sym_psnr(a, b, 1000, NULL);
+    y[3] = tp_sym_contrastive_loss(a, b, similar, 600, NULL);
+    y[4] = tp_sym_siamese_cosine_loss(a, c, similar, NULL);
+    y[5] = tp_sym_triplet_loss(a, b, c, 4, NULL);
+    y[6] = tp_sym_soft_triplet_loss(a, b, c, NULL);
+    y[7] = tp_sym_weighted_loss(many, labels, weights, 2, NULL);
+    tp_node *p = tp_slice(many, (const int64_t[]){0}, (const int64_t[]){4});
+    p = tp_reshape(tp_affine(p, 1.0f / 32, -64), 1, 4); /* 0, 1, 2, 3 */
+    y[8] = tp_sym_kl_divergence(p, tp_affine(p, 1.03125f, 0), NULL);
+    y[9] = tp_sum(y[8]);
+    y[10] = tp_sym_class_balanced_sigmoid_cross_entropy(tp_affine(many, 1.0f / 1024, 0), labels, NULL);
+}
+TEST(losses_of_half_nodes_are_summed_in_float32)
+{
+    static const tp_dtype half[2] = {TP_F16, TP_BF16};
+    float in[3][16] = {{512, 3}, {0, 1}, {2, 1}}, many[40];
+    for (int i = 0; i < 40; i++) many[i] = 2048 + 32.0f * (float)i;
+    for (int q = 0; q < 2; q++) {
+        const tp_precision as = q ? TP_PRECISION_BF16 : TP_PRECISION_F16;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x[2][4], *y[2][N_LOSSES], *fetch[2 * N_LOSSES];
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        for (int i = 0; i < 4; i++) {
+            tp_tensor_view(&t, TP_F32, i < 3 ? tp_make_shape(1, 16) : tp_make_shape(40), i < 3 ? in[i] : many);
+            x[0][i] = tp_cast(tp_constant(g, &t), half[q]), x[1][i] = tp_cast(x[0][i], TP_F32);
+        }
+        for (int k = 0; k < 2; k++) losses(g, x[k][0], x[k][1], x[k][2], x[k][3], y[k]);
+        if (!CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g))) return;
+        for (int i = 0; i < N_LOSSES; i++) {
+            CHECK_MSG(y[0][i]->dtype == half[q] && y[1][i]->dtype == TP_F32, "loss %d is %s", i,
+                      tp_dtype_name(y[0][i]->dtype));
+            fetch[2 * i] = y[0][i], fetch[2 * i + 1] = y[1][i];
+        }
+        tp_session *s = open_with(g, TP_PRECISION_F32, 1, false);
+        const tp_tensor *out[2 * N_LOSSES];
+        if (s && CHECK_OK(tp_session_run(s, NULL, 0, fetch, 2 * N_LOSSES, out)))
+            for (int i = 0; i < N_LOSSES; i++) {
+                const double got = tp_tensor_get(out[2 * i], 0);
+                const float want = (float)tp_tensor_get(out[2 * i + 1], 0);
+                CHECK_MSG(isfinite(got) && got != 0 && got == (double)rounded(want, as), "%s, loss %d: %g, float32: %g",
+                          tp_dtype_name(half[q]), i, got, (double)want);
+            }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+TEST(regularizers_of_half_variables_are_summed_in_float32)
+{
+    static const tp_dtype half[2] = {TP_F16, TP_BF16};
+    tp_set_log(tp_test_drop_log, NULL);
+    for (int q = 0; q < 2; q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tower_desc tower;
+        memset(&tower, 0, sizeof tower);
+        tower.is_training = true;
+        tp_tower_enter(g, &tower);
+        tp_node *w = tp_get_variable_as(g, "fc/W", half[q], tp_make_shape(4099), tp_init_constant(64));
+        const tp_regularizer l1 = tp_l1_regularizer(1.0f / 1024), l2 = tp_l2_regularizer(1.0f / 65536);
+        tp_node *fetch[6] = {l1.fn(w, l1.scale),
+                             l2.fn(w, l2.scale),
+                             tp_regularize_cost(g, "fc.*", l1, "sum1"),
+                             tp_regularize_cost(g, "fc.*", l2, "sum2"),
+                             NULL,
+                             NULL};
+        tp_tower_leave(g);
+        for (int i = 0; i < 2; i++) tp_gradients(fetch[i], &w, 1, &fetch[4 + i]);
+        if (!CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g))) return;
+        CHECK(fetch[0]->dtype == TP_F32 && fetch[1]->dtype == TP_F32 && fetch[4]->dtype == half[q]);
+        tp_session *s = open_with(g, TP_PRECISION_F32, 1, false);
+        const tp_tensor *out[6];
+        static const double want[6] = {4099 * 64 / 1024.0, 4099 * 2048 / 65536.0,
+                                       4099 * 64 / 1024.0, 4099 * 2048 / 65536.0,
+                                       1 / 1024.0,         64 / 65536.0};
+        if (s && CHECK_OK(tp_session_run(s, NULL, 0, fetch, 6, out)))
+            for (int i = 0; i < 6; i++) CHECK_NEAR(tp_tensor_get(out[i], 0), want[i], 0, 0);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    tp_set_log(NULL, NULL);
+}
+/* The same losses of what a session stores in half precision. */
+TEST(squares_of_losses_stay_float32)
+{
+    const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_F16, TP_PRECISION_BF16};
+    const float in[2][16] = {{512, 4}, {2, 4}}, eye[4] = {1, 0, 0, 1};
+    for (int q = 0; q < TP_COUNT(all); q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_feed f[2];
+        tp_node *x[2], *zero;
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        memset(f, 0, sizeof f);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), eye);
+        tp_node *unit = tp_constant(g, &t);
+        for (int i = 0; i < 2; i++) {
+            f[i].node = tp_placeholder(g, i ? "b" : "a", TP_F32, tp_make_shape(8, 2));
+            tp_tensor_view(&f[i].value, TP_F32, tp_make_shape(8, 2), in[i]);
+            x[i] = tp_reshape(tp_matmul(f[i].node, unit), 1, 16);
+        }
+        zero = tp_sub(x[0], x[0]);
+        tp_node *fetch[3] = {tp_sym_rms(x[0], NULL), tp_sym_mse(x[0], x[1], NULL),
+                             tp_sym_triplet_loss(x[0], zero, x[1], 4, NULL)};
+        static const double want[3] = {128.00390619039610, 260100 / 16.0, 262144 + 16 - 260100 + 4};
+        tp_session *s = open_with(g, all[q], 1, false);
+        const tp_tensor *out[3];
+        if (s && CHECK_OK(tp_session_run(s, f, 2, fetch, 3, out)))
+            for (int i = 0; i < 3; i++) CHECK_NEAR(tp_tensor_get(out[i], 0), want[i], 0, 1e-6);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+/* d/da a^b = b a^(b-1) is 0 where b is 0, also where a is a subnormal float16, whose inverse no float16 is. */
+TEST(the_gradient_of_a_power_of_0_is_0)
+{
+    const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_F16, TP_PRECISION_BF16};
+    const float in[4] = {1.0f / 1048576, 0, 1.0f / 16384, 3}, eye[4] = {1, 0, 0, 1}, none[4] = {0};
+    for (int q = 0; q < TP_COUNT(all); q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_feed f[2];
+        tp_node *x[2], *dx[2];
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        memset(f, 0, sizeof f);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), eye);
+        tp_node *unit = tp_constant(g, &t);
+        for (int i = 0; i < 2; i++) {
+            f[i].node = tp_placeholder(g, i ? "b" : "a", TP_F32, tp_make_shape(2, 2));
+            tp_tensor_view(&f[i].value, TP_F32, tp_make_shape(2, 2), i ? none : in);
+            x[i] = tp_matmul(f[i].node, unit);
+        }
+        tp_gradients(tp_sum(tp_pow(x[0], x[1])), x, 2, dx);
+        tp_session *s = open_with(g, all[q], 1, false);
+        const tp_tensor *out[2];
+        if (s && CHECK_OK(tp_session_run(s, f, 2, dx, 2, out)))
+            for (int i = 0; i < 4; i++) {
+                CHECK_MSG(tp_tensor_get(out[0], i) == 0, "precision %d, a %g: %g", (int)all[q], (double)in[i],
+                          tp_tensor_get(out[0], i));
+                CHECK_NEAR(tp_tensor_get(out[1], i), in[i] > 0 ? log((double)in[i]) : 0, 0, 0.01);
+            }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(half_precision_moves_fewer_bytes)
 {
     tp_set_log(tp_test_drop_log, NULL);

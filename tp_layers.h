@@ -2562,9 +2562,8 @@ static tp_node *tp__prelu_build(tp_node *x, const void *desc)
     if (!tp__finite((double)init))
         return tp__layer_fail(tp_node_graph(x), TP_ERR_ARG, "PReLU has .init %g: it must be finite", (double)init);
     tp_node *a = tp__layer_scalar(x, "alpha", init);
-    tp_node *above = tp_mul(tp_affine(a, 1.0f, 1.0f), x), *size = tp_abs(x);
-    tp_node *below = tp_mul(tp_affine(a, -1.0f, 1.0f), size);
-    return tp_affine(tp_add(above, below), 0.5f, 0.0f);
+    tp_node *below = tp_mul(a, x), *positive = tp_greater(x, tp__zero_of(x));
+    return tp_select(positive, x, below);
 }
 
 TP__LAYER_TYPE("PReLU", prelu, tp__prelu_fields, false, false, false);

@@ -423,4 +423,43 @@ TEST(constants_of_float64_are_doubles)
     }
 }
 
+/* Values that a sum of two parts would round, or make NaN. */
+TEST(prelu_is_x_or_alpha_times_x)
+{
+    const float in[9] = {INFINITY, -INFINITY, NAN, 0, -0.0f, 1.1f, -1.1f, 3e38f, -3e38f};
+    for (int k = 0; k < 2; k++) {
+        const float alpha = k ? -3 : 0.3f;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(9), in);
+        tp_node *x = tp_constant(g, &t), *y = tp_prelu(x, "p", .init = alpha);
+        tp_node *finite = tp_slice(x, (const int64_t[]){3}, (const int64_t[]){4});
+        tp_variable_scope_desc again;
+        memset(&again, 0, sizeof again);
+        again.reuse = TP_REUSE_YES;
+        tp_variable_scope_push(g, &again);
+        tp_node *z = tp_prelu(finite, "p", .init = alpha), *of[2], *fetch[3];
+        tp_variable_scope_pop(g);
+        of[0] = finite, of[1] = tp_find_variable(g, "p/alpha")->node;
+        fetch[0] = y;
+        tp_gradients(tp_sum(z), of, 2, &fetch[1]);
+        CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out[3];
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out))) {
+            for (int i = 0; i < 9; i++) {
+                const float want = in[i] > 0 ? in[i] : alpha * in[i], got = ((const float *)out[0]->data)[i];
+                CHECK_MSG(isnan(want) ? isnan(got) : memcmp(&got, &want, sizeof got) == 0, "%g: %g, not %g",
+                          (double)in[i], (double)got, (double)want);
+            }
+            for (int i = 0; i < 4; i++)
+                CHECK(((const float *)out[1]->data)[i] == (in[3 + i] > 0 ? 1 : alpha)); /* 0, -0, 1.1, -1.1 */
+            CHECK(((const float *)out[2]->data)[0] == -1.1f);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

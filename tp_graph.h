@@ -2517,12 +2517,13 @@ TP_DEF uint64_t tp_graph_seed(const tp_graph *g)
 }
 TP_DEF bool tp_is_poison(const tp_node *n) { return !n || n->op->row == &tp__op_poison; }
 /* Marks the result of an element-wise op, which a session in half precision then stores as float32: squares and quotients that a
- * half cannot hold. Ops that read it element by element have float32 results too. */
+ * half cannot hold. Ops that read it element by element, and do not broadcast it, have float32 results too. */
 TP__UNUSED static tp_node *tp__stays_float32(tp_node *x)
 {
     if (!tp_is_poison(x)) x->op->stays_float32_ = true;
     return x;
 }
+TP__UNUSED static tp_node *tp__widened(tp_node *x); /* >>op cast */
 /* Why the call failed that made this poison node. */
 TP__UNUSED static const char *tp__poison_reason(const tp_node *n)
 {
@@ -6650,7 +6651,8 @@ static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp
         tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, k);
     if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, k);
     if (types & TP_SUMMARY_RMS)
-        tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, k);
+        tp__summary_node(tp_sqrt(tp_mean(tp__stays_float32(tp_square(tp__widened(x))))), tp__tag(g, name, "-rms"),
+                         TP_SUMMARY_SCALAR, k);
 }
 
 TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d)
@@ -14891,8 +14893,8 @@ static void tp__pow_gradient(tp_grad *g)
         base = tp_select(both, one, a);
     }
     tp_node *power = tp_pow(base, tp_sub(exponent, one));
-    /* a session's float16 has subnormal numbers whose inverse is infinite; float32 holds it */
-    if (exponent == b) tp__stays_float32(power);
+    tp__stays_float32(
+        power); /* a session's float16 cannot hold the inverse of a small number, though it can hold the gradient */
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), power), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
@@ -14910,10 +14912,14 @@ TP__MAP1(reciprocal, char, 1 / x)
 static void tp__sqrt_gradient(tp_grad *g) { g->din[0] = tp_div(tp__scaled(g->dout[0], 0.5), &g->out[0]); }
 static void tp__rsqrt_gradient(tp_grad *g)
 {
-    tp_node *y = &g->out[0], *cube = tp_mul(y, tp_square(y));
+    tp_node *y = &g->out[0], *cube = tp_mul(y, tp__stays_float32(tp_square(y)));
     g->din[0] = tp_mul(tp__scaled(g->dout[0], -0.5), cube);
 }
-static void tp__reciprocal_gradient(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
+static void tp__reciprocal_gradient(tp_grad *g)
+{
+    tp_node *square = tp__stays_float32(tp_square(&g->out[0]));
+    g->din[0] = tp_neg(tp_mul(g->dout[0], square));
+}
 static const tp_op tp__op_sqrt =
     TP__MAP_ROW("sqrt", "Sqrt", 1, tp__sqrt_gradient, TP__REAL_MAPS(tp__sqrt), tp_vec_find_sqrt, "Sqrt");
 static const tp_op tp__op_rsqrt =

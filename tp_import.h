@@ -1383,7 +1383,7 @@ static void tp__import_reduce(tp__import_node *n)
     const bool bools = x->dtype == TP_BOOL && k; /* the maximum of bools is "any" */
     y = bools ? (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep_dims) : tp__bytes_to_int32(x);
     if (strcmp(op, "L1") == 0) y = tp_abs(y);
-    else if (strcmp(op, "L2") == 0 || strcmp(op, "SumSquare") == 0) y = tp_square(y);
+    else if (strcmp(op, "L2") == 0 || strcmp(op, "SumSquare") == 0) y = tp__stays_float32(tp_square(y));
     if (strcmp(op, "LogSumExp") == 0) {
         if (k) {
             tp_node *maximum = tp_reduce_max(y, axes, k, true), *zeros = tp_zeros_like(maximum);
@@ -1887,7 +1887,7 @@ static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mea
     for (int d = first; d < x->shape.ndim; d++) axes[k++] = d;
     if (tp_is_poison(x) || k == 0) return x;
     tp_node *m = tp_reduce_mean(x, axes, k, true), *c = tp_sub(x, m);
-    tp_node *r = tp_rsqrt(tp_affine(tp_reduce_mean(tp_square(c), axes, k, true), 1.0f, epsilon));
+    tp_node *r = tp_rsqrt(tp_affine(tp_reduce_mean(tp__stays_float32(tp_square(c)), axes, k, true), 1.0f, epsilon));
     if (mean) *mean = m;
     if (reciprocal_deviation) *reciprocal_deviation = r;
     return tp_mul(c, r);
@@ -1959,8 +1959,8 @@ static void tp__import_rms_norm(tp__import_node *n)
     const int first = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
     int axes[TP_MAX_DIMS], k = 0;
     for (int d = first; d < x->shape.ndim; d++) axes[k++] = d;
-    tp_node *r = tp_rsqrt(
-        tp_affine(tp_reduce_mean(tp_square(x), axes, k, true), 1.0f, tp__import_node_float(n, "epsilon", 1e-5f)));
+    tp_node *r = tp_rsqrt(tp_affine(tp_reduce_mean(tp__stays_float32(tp_square(x)), axes, k, true), 1.0f,
+                                    tp__import_node_float(n, "epsilon", 1e-5f)));
     tp_node *scale = tp__import_node_input(n, 1);
     tp__import_node_set_output(n, 0, tp_mul(tp_mul(x, r), scale));
 }
@@ -2019,7 +2019,7 @@ static void tp__import_lp_norm(tp__import_node *n)
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
     tp_node *r = tp__import_node_int(n, "p", 2) == 1
                      ? tp_reduce_sum(tp_abs(x), &axis, 1, true)
-                     : tp__root_of_powers(tp_reduce_sum(tp_square(x), &axis, 1, true), 2.0f);
+                     : tp__root_of_powers(tp_reduce_sum(tp__stays_float32(tp_square(x)), &axis, 1, true), 2.0f);
     tp_node *zero = tp_equal(r, tp__constant_like(r, 0)); /* 0 divided by 0 gives 0 */
     tp__import_node_set_output(n, 0, tp_div(x, tp_select(zero, tp_ones_like(r), r)));
 }
@@ -2034,7 +2034,7 @@ static void tp__import_mean_variance_norm(tp__import_node *n)
     if (n->importer->status != TP_OK || !tp__import_node_axes(n, list, count, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) axes[i] = tp__import_node_axis(n, list[i], x->shape.ndim);
     tp_node *c = tp_sub(x, tp_reduce_mean(x, axes, count, true));
-    tp_node *deviation = tp__root_of_powers(tp_reduce_mean(tp_square(c), axes, count, true), 2.0f);
+    tp_node *deviation = tp__root_of_powers(tp_reduce_mean(tp__stays_float32(tp_square(c)), axes, count, true), 2.0f);
     tp__import_node_set_output(n, 0, tp_div(c, tp_affine(deviation, 1.0f, 1e-9f)));
 }
 
@@ -2059,9 +2059,10 @@ static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a
     for (int i = 0; i < 2; i++) w.k[i] = w.stride[i] = w.dilation[i] = 1;
     w.k[0] = size;
     if (n->importer->status != TP_OK) return;
-    y = tp__pool_windows(
-        n, tp_pad(tp_reshape_to(tp_square(x), tp_make_shape_n(4, flat)), before, after, TP_PAD_CONSTANT, 0.0f), &w,
-        true, false);
+    y = tp__pool_windows(n,
+                         tp_pad(tp_reshape_to(tp__stays_float32(tp_square(x)), tp_make_shape_n(4, flat)), before, after,
+                                TP_PAD_CONSTANT, 0.0f),
+                         &w, true, false);
     tp_node *power = tp__constant_like(y, (double)beta);
     /* the pool gives the mean over `size` channels: alpha times the mean is alpha / size times the sum */
     y = tp_pow(tp_affine(y, alpha, bias), power);

@@ -765,7 +765,8 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);
 
 /* ==== >>symbolic ====================================================================================== */
-/* A loss has the type of its values. Of half precision they are squared and summed in float32, and the loss is rounded once. */
+/* A loss has the type of its values. Of half precision they are squared and summed in float32, and the loss is rounded once;
+ * tp_sym_huber_loss, which has a value for each element, computes in its input's type. */
 
 /* logits (B,C), labels int (B); topk 0 = 1, below 0 is an error. Ties count as correct. A scalar; name NULL = "accuracy". */
 TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name);

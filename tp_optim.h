@@ -306,7 +306,7 @@ typedef struct tp_loss_scale_desc {
     tp_at at_;
     float initial; /* initial scale of the cost; default 65536 */
     int interval;  /* finite updates in a row after which the scale is doubled; default 2000 */
-    float minimum; /* lower bound of the scale, at most initial; default 1 */
+    float minimum; /* lower bound of the scale, at most initial; default 1, or initial if that is less */
 } tp_loss_scale_desc;
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
 #ifndef __cplusplus
@@ -1499,7 +1499,7 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
     if (!q) return NULL;
     if (d) *q = *d;
     q->initial = tp__float_option(q->initial, 65536.0f);
-    q->minimum = tp__float_option(q->minimum, 1.0f);
+    q->minimum = tp__float_option(q->minimum, q->initial < 1.0f ? q->initial : 1.0f);
     if (q->interval == 0) q->interval = 2000;
     tp_optimizer *o = tp_optimizer_proxy(opt, "LossScale", tp__loss_scale_apply, q);
     if (!o) return NULL;

@@ -1133,6 +1133,9 @@ TEST(loss_scale_has_a_largest_value)
     tp_session_free(s);
     done(g);
     g = graph();
+    tp_loss_scale(tp_sgd(rate(g, 1)), .initial = 0.5f); /* the least is as small then */
+    done(g);
+    g = graph();
     tp_loss_scale(tp_sgd(rate(g, 1)), .initial = 1e38f);
     CHECK_HAS(tp_graph_error(g), "LossScale: initial is 1e+38 and minimum 1: at most 2^126");
     tp_graph_free(g);
@@ -1505,7 +1508,7 @@ static const limit limits[] = {
     {"LossScale has .minimum 0: it must be positive", SCALE, {0, 0, TP_ZERO}},
     {NULL, SCALE, {4, 1, 4}},
     {"LossScale: minimum is 8: it must be at most initial, which is 4", SCALE, {4, 1, 8}},
-    {"LossScale: minimum is 1: it must be at most initial, which is 0.5", SCALE, {0.5f}},
+    {"LossScale: minimum is 1: it must be at most initial, which is 0.5", SCALE, {0.5f, 1, 1}},
     {"LossScale: minimum is 131072: it must be at most initial, which is 65536", SCALE, {0, 0, 131072}},
     {NULL, ACCUM, {1}},
     {"AccumGrad: niter is 0: it must be 1 or more", ACCUM, {0}},

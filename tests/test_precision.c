@@ -944,6 +944,35 @@ TEST(squares_of_losses_stay_float32)
         tp_graph_free(g);
     }
 }
+/* 1/x and x^-1/2 of a half-precision x: squares and cubes of the results are beyond float16, the derivatives are not. */
+TEST(derivatives_of_inverses_fit_in_half_precision)
+{
+    enum { N = 1024 };
+    static float in[N];
+    const float eye[4] = {1, 0, 0, 1};
+    for (int kind = 0; kind < 3; kind++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_feed f;
+        tp_node *dx;
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        memset(&f, 0, sizeof f);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), eye);
+        for (int i = 0; i < N; i++) in[i] = kind == 2 ? 1.0f / 4096 : 1.0f / 512;
+        f.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(N / 2, 2));
+        tp_tensor_view(&f.value, TP_F32, tp_make_shape(N / 2, 2), in);
+        tp_node *x = tp_matmul(f.node, tp_constant(g, &t));
+        tp_node *y = kind == 0 ? tp_reciprocal(x) : kind == 1 ? tp_pow(x, tp_const(g, -1)) : tp_rsqrt(x);
+        tp_gradients(tp_mean(y), &x, 1, &dx);
+        tp_session *s = open_with(g, TP_PRECISION_F16, 1, false);
+        const tp_tensor *out;
+        if (s && CHECK_OK(tp_session_run(s, &f, 1, &dx, 1, &out)))
+            CHECK_MSG(tp_tensor_get(out, N - 1) == (kind == 2 ? -128 : -256), "kind %d: %g", kind,
+                      tp_tensor_get(out, N - 1));
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
 /* d/da a^b = b a^(b-1) is 0 where b is 0, also where a is a subnormal float16, whose inverse no float16 is. */
 TEST(the_gradient_of_a_power_of_0_is_0)
 {

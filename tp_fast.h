@@ -524,7 +524,8 @@ static tp__carver tp__carver_over(void *scratch)
 static void *tp__carve(tp__carver *c, int64_t n, size_t size)
 {
     size_t bytes;
-    if (!tp_mul_size((size_t)n, size, &bytes) || bytes > SIZE_MAX / 2 || c->used > SIZE_MAX / 2) {
+    if ((uint64_t)n > SIZE_MAX || !tp_mul_size((size_t)n, size, &bytes) || bytes > SIZE_MAX / 2 ||
+        c->used > SIZE_MAX / 2) {
         c->overflow = true;
         return NULL;
     }
@@ -533,7 +534,7 @@ static void *tp__carve(tp__carver *c, int64_t n, size_t size)
     return p;
 }
 /* The size of the scratch memory; if it has overflowed, a size so large that the allocation fails. */
-static size_t tp__carved(const tp__carver *c) { return c->overflow ? SIZE_MAX / 2 : c->used + 64; }
+static size_t tp__carved(const tp__carver *c) { return c->overflow ? SIZE_MAX / 2 : tp__scratch_sum(c->used, 64); }
 
 /* Private memory for running chunks: one slot per thread, taken while a chunk runs. Data that an earlier chunk left in a slot
  * never influences a result, so it does not matter which chunk gets which slot. */
@@ -7522,8 +7523,8 @@ static size_t tp__reduce_partials(const tp__reduction *r)
     tp__reduce_job j;
     j.r = *r;
     tp__reduce_cut(&j);
-    if (r->n_reduce == 1 && r->step != 1) return (size_t)(j.A * j.n_part * j.W) * sizeof(float);
-    return j.n_part > 1 ? (size_t)(r->n_out * j.n_part) * sizeof(float) : 0;
+    if (r->n_reduce == 1 && r->step != 1) return tp__scratch_of(j.A * j.n_part * j.W, sizeof(float));
+    return j.n_part > 1 ? tp__scratch_of(r->n_out * j.n_part, sizeof(float)) : 0;
 }
 static float tp__divide_mean(const tp__reduce_job *j, double v)
 {
@@ -8439,9 +8440,9 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_pass pass)
         j.a.norm_relu = k->fused.norm_relu;
     }
     j.engine_bytes = tp__round64(tp__convolve_scratch(k->device, &j.a, pass));
-    j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
-    j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
-    j.scale_bytes = k->fused.norm_after ? tp__round64((size_t)g.O * sizeof(float)) : 0;
+    j.x_bytes = tp__round64(tp__scratch_of(g.B * g.H * g.W * g.C, sizeof(float)));
+    j.y_bytes = tp__round64(tp__scratch_of(g.B * g.OH * g.OW * g.O, sizeof(float)));
+    j.scale_bytes = k->fused.norm_after ? tp__round64(tp__scratch_of(g.O, sizeof(float))) : 0;
     return j;
 }
 /* The factor of each channel in a batch norm of given variances. */
@@ -8508,7 +8509,7 @@ static size_t tp__conv_scratch(const tp_call *k, tp__conv_pass pass)
 {
     if (k->in[0].dtype == TP_F64) return 0;
     const tp__conv_job j = tp__conv_engine(k, pass);
-    return j.engine_bytes + (j.a.g.nchw ? j.x_bytes + j.y_bytes : j.scale_bytes);
+    return tp__scratch_sum(j.engine_bytes, j.a.g.nchw ? tp__scratch_sum(j.x_bytes, j.y_bytes) : j.scale_bytes);
 }
 static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FORWARD); }
 /* Bytes that the kernel of a call fills with packed weights in a plan's first run and finds in later ones, if the weights are the
@@ -8824,7 +8825,7 @@ static size_t tp__max_pool_scratch(const tp_call *k)
 {
     const tp__pool_job j = tp__pool_begin(k, &k->in[0], false);
     const bool by_rows = tp__max_pool_by_rows(&j.g) && k->in[0].dtype == TP_F32;
-    return by_rows ? (size_t)(j.lanes * 4 * j.width) * sizeof(float) : 0;
+    return by_rows ? tp__scratch_of(j.lanes * 4 * j.width, sizeof(float)) : 0;
 }
 static void tp__avg_pool_fast(const tp_call *k)
 {
@@ -8841,12 +8842,12 @@ static void tp__avg_pool_grad_fast(const tp_call *k)
 static size_t tp__avg_pool_scratch(const tp_call *k)
 {
     const tp__pool_job j = tp__pool_begin(k, &k->in[0], false);
-    return j.separate && k->in[0].dtype == TP_F32 ? (size_t)(j.lanes * j.width) * sizeof(float) : 0;
+    return j.separate && k->in[0].dtype == TP_F32 ? tp__scratch_of(j.lanes * j.width, sizeof(float)) : 0;
 }
 static size_t tp__avg_pool_grad_scratch(const tp_call *k)
 {
     const tp__pool_job j = tp__pool_begin(k, &k->in[1], true);
-    return k->in[0].dtype == TP_F32 ? (size_t)(j.lanes * 2 * j.width) * sizeof(float) : 0;
+    return k->in[0].dtype == TP_F32 ? tp__scratch_of(j.lanes * 2 * j.width, sizeof(float)) : 0;
 }
 
 /* The gradient of max pooling for windows that tile an image with channels last: each element of dx is written once. */
@@ -9159,7 +9160,8 @@ static void tp__batch_norm_infer_fast(const tp_call *k)
 static size_t tp__bn_scratch(const tp_call *k)
 {
     const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* with three outputs the op is batch_norm_grad */
-    return (size_t)gamma->shape.dim[0] * (TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
+    return tp__scratch_of(gamma->shape.dim[0],
+                          TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
 }
 
 /* -- layer_norm, layer_norm_grad ------------------------------------------------------ >>fast layer_norm */
@@ -9220,7 +9222,7 @@ static void tp__layer_norm_grad_fast(const tp_call *k)
 }
 static size_t tp__ln_scratch(const tp_call *k)
 {
-    return (size_t)k->in[2].shape.dim[0] * TP__LN_PIECES * 2 * sizeof(float);
+    return tp__scratch_of(k->in[2].shape.dim[0], TP__LN_PIECES * 2 * sizeof(float));
 }
 
 /* -- group_norm, group_norm_grad ------------------------------------------------------ >>fast group_norm */
@@ -9247,8 +9249,8 @@ typedef struct tp__gn_lane {
 } tp__gn_lane;
 static size_t tp__gn_lane_bytes(const tp__gn_job *j)
 {
-    return (size_t)j->s.C *
-           ((size_t)(j->pieces + 1) * 2 * sizeof(double) + (size_t)(j->pieces * 2 + 4) * sizeof(float));
+    return tp__scratch_of(j->s.C,
+                          (size_t)(j->pieces + 1) * 2 * sizeof(double) + (size_t)(j->pieces * 2 + 4) * sizeof(float));
 }
 static tp__gn_lane tp__gn_lane_of(const tp__gn_job *j, int64_t lane)
 {
@@ -9288,7 +9290,7 @@ static tp__gn_job tp__gn_begin(const tp_call *k)
 static size_t tp__gn_scratch(const tp_call *k)
 {
     const tp__gn_job j = tp__gn_begin(k);
-    return (size_t)j.lanes * tp__gn_lane_bytes(&j);
+    return tp__scratch_of(j.lanes, tp__gn_lane_bytes(&j));
 }
 /* Stores the statistics of group g of sample b and returns inv. */
 static float tp__gn_statistics(const tp__gn_job *j, int64_t b, int64_t g, double mean, double squares)
@@ -9693,8 +9695,8 @@ static size_t tp__top_k_scratch(const tp_call *k)
 {
     const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
     if (tp__top_k_sorts(n, ((const tp__top_k_attrs *)k->attrs)->k))
-        return (size_t)(tp__top_k_n_piece(tp__size(&k->in[0]) / n, n) * 3 * n) * sizeof(uint64_t);
-    return (size_t)tp__size(&k->out[0]) * sizeof(int32_t);
+        return tp__scratch_of(tp__top_k_n_piece(tp__size(&k->in[0]) / n, n) * 3 * n, sizeof(uint64_t));
+    return tp__scratch_of(tp__size(&k->out[0]), sizeof(int32_t));
 }
 
 /* -- lstm, lstm_grad ------------------------------------------------------------------ >>fast lstm
@@ -10498,7 +10500,7 @@ static void tp__lamb_fast(const tp_call *k)
     tp_device_parallel(k->device, chunks, tp__lamb_chunk, (void *)(uintptr_t)k);
     tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
 }
-static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_all_pieces(k) * 2 * sizeof(double); }
+static size_t tp__lamb_scratch(const tp_call *k) { return tp__scratch_of(tp__apply_all_pieces(k), 2 * sizeof(double)); }
 static const float tp__one = 1.0f;
 static tp__gemm_args tp__descend_gemm(const tp_call *k)
 {

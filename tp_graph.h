@@ -9196,7 +9196,8 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
         stored[i] = s->operand[i].dtype;
         if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
         s->operand[i].dtype = TP_F32;
-        converted_bytes += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
+        converted_bytes =
+            tp__scratch_sum(converted_bytes, tp__align64(tp__scratch_of(tp_shape_size(&s->operand[i].shape), 4)));
     }
     s->call.scratch_bytes = tp__step_scratch(s);
     const uint64_t most = SIZE_MAX / 2 < TP__VALUE_MAX ? SIZE_MAX / 2 : TP__VALUE_MAX;
@@ -9205,7 +9206,8 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
                        "'%s' asks for %llu bytes of scratch memory, which no memory has: see scratch of its row",
                        s->name, (unsigned long long)s->call.scratch_bytes);
     for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
-    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + converted_bytes : s->call.scratch_bytes;
+    const size_t scratch =
+        s->convert ? tp__scratch_sum(tp__align64(s->call.scratch_bytes), converted_bytes) : s->call.scratch_bytes;
     if (scratch) {
         s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
         if (s->scratch < 0) return tp__nomem_plan();
@@ -10148,6 +10150,14 @@ static void tp__full_add(tp__full *f, tp__interval *placed, int at, int n)
 #define TP__LINGER_STEPS 24
 #define TP__LINGER_BYTES ((int64_t)16 << 20)
 
+/* The error of a plan whose arena no memory holds: on a machine of 32 bits that is one of 2 GiB. */
+static tp_status tp__plan_too_large(const tp__plan *p, int device, double bytes)
+{
+    return tp_fail(TP_ERR_NOMEM,
+                   "out of memory on %s: this run needs at least %.1f MB for its values; a smaller batch needs less",
+                   p->device[device]->name, bytes / 1048576.0);
+}
+
 /* 8. Chooses the offsets in a device's arena: large buffers first, each at the lowest offset that is free during its
  * lifetime. */
 static tp_status tp__plan_place(tp__compiler *c, int device)
@@ -10185,6 +10195,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
 #endif
     for (int i = 0; i < n; i++) { /* placed[0..i) are the buffers that have their place, sorted by offset */
         tp__buffer *b = &p->buffer[by_size[i]];
+        if ((uint64_t)b->bytes > PTRDIFF_MAX - 63) return tp__plan_too_large(p, device, (double)b->bytes);
         const size_t bytes = tp__align64((size_t)b->bytes);
         const int kept =
             lingers && b->bytes <= TP__LINGER_BYTES && b->last < INT_MAX - TP__LINGER_STEPS ? TP__LINGER_STEPS : 0;
@@ -10197,9 +10208,10 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
             if (o->last >= x.first && x.last >= o->first && o->end > x.offset) x.offset = o->end;
             if (o->offset <= x.offset) at = j + 1;
         }
+        x.end = x.offset + bytes; /* no overflow: each is at most PTRDIFF_MAX */
+        if (x.end > PTRDIFF_MAX) return tp__plan_too_large(p, device, (double)x.end);
         memmove(placed + at + 1, placed + at, (size_t)(i - at) * sizeof *placed);
         b->offset = x.offset;
-        x.end = x.offset + bytes;
         placed[at] = x;
         tp__full_add(&full, placed, at, i + 1);
         if (x.end > top) top = x.end;
@@ -15669,7 +15681,7 @@ static tp_status tp__reduce_prod_grad_infer(tp_infer *s)
 /* Returns the bytes for the products before the elements of x; dx has them itself if it is double. */
 static size_t tp__products_scratch(const tp_call *k)
 {
-    return k->in[0].dtype == TP_F64 ? 0 : (size_t)tp__size(&k->in[0]) * sizeof(double);
+    return k->in[0].dtype == TP_F64 ? 0 : tp__scratch_of(tp__size(&k->in[0]), sizeof(double));
 }
 static void tp__reduce_prod_grad_gradient(tp_grad *g)
 {
@@ -18710,7 +18722,7 @@ static void tp__resize_columns(const tp_call *k, int64_t W)
 #ifdef TP__ROWS
 static size_t tp__resize_scratch(const tp_call *k)
 {
-    return (size_t)((const tp_resize_attrs *)k->attrs)->out_w * sizeof(tp__blend);
+    return tp__scratch_of(((const tp_resize_attrs *)k->attrs)->out_w, sizeof(tp__blend));
 }
 static const tp_attr tp__resize_schema[] = {TP__ATTR(tp_resize_attrs, INT, out_h),
                                             TP__ATTR(tp_resize_attrs, INT, out_w),
@@ -20080,7 +20092,7 @@ static tp_status tp__ctc_infer(tp_infer *s)
 }
 static size_t tp__ctc_scratch(const tp_call *k)
 {
-    return (size_t)(k->in[1].shape.dim[0] * tp__ctc_doubles(k)) * sizeof(double);
+    return tp__scratch_of(k->in[1].shape.dim[0] * tp__ctc_doubles(k), sizeof(double));
 }
 static double tp__ctc_flops(const tp_call *k)
 {
@@ -20162,7 +20174,7 @@ static void TP__F(tp__copy)(int64_t n, real *to, const real *from)
  * fast kernel needs. */
 static size_t tp__rnn_scratch(const tp_operand *h0, size_t vectors, size_t fast)
 {
-    const size_t naive = vectors * (size_t)h0->shape.dim[1] * sizeof(double);
+    const size_t naive = tp__scratch_of(h0->shape.dim[1], vectors * sizeof(double));
     return fast > naive ? fast : naive;
 }
 /* Counts the FLOPs of a sequence op, or of its gradient, whose x is input number `x`. The forward op has x as input 0, the
@@ -21425,7 +21437,7 @@ static int64_t tp__descend_rows_slots(int64_t n)
 static size_t tp__descend_rows_scratch(const tp_call *k)
 {
     const int64_t n = tp__size(&k->in[1]);
-    return (size_t)(2 * n + tp__descend_rows_slots(n)) * sizeof(int32_t);
+    return tp__scratch_of(2 * n + tp__descend_rows_slots(n), sizeof(int32_t));
 }
 /* Returns the slot of row r in the hash table, or the empty slot where it belongs. */
 static int64_t tp__descend_rows_slot(const tp_call *k, const int32_t *last, int64_t slots, int64_t r)

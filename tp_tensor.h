@@ -4514,6 +4514,17 @@ TP_DEF bool tp_mul_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
+/* Sizes of scratch memory: n things of `size` bytes, and the sum of two sizes. What no memory holds becomes SIZE_MAX / 2, which cannot be
+ * allocated, so that a size of a machine of 32 bits does not begin again at 0. */
+static TP__UNUSED size_t tp__scratch_of(int64_t n, size_t size)
+{
+    return (uint64_t)n > SIZE_MAX / 2 / size ? SIZE_MAX / 2 : (size_t)n * size;
+}
+static TP__UNUSED size_t tp__scratch_sum(size_t a, size_t b)
+{
+    return a > SIZE_MAX / 2 || b > SIZE_MAX / 2 - a ? SIZE_MAX / 2 : a + b;
+}
+
 TP_DEF void *tp_malloc(size_t size)
 {
     void *p = tp__hook_malloc(size);

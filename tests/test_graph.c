@@ -4463,6 +4463,41 @@ TEST(plans_that_cannot_be_made_in_full)
     tp_graph_free(g);
 }
 
+/* A machine of 32 bits: no size begins again at 0 where it passes 4 GiB, be it that of a value, of values together, or of scratch memory.
+ * What is fed is never read. */
+TEST(a_run_for_which_no_memory_is_large_enough)
+{
+    if (sizeof(size_t) > 4) TEST_SKIP("sizes have more than 32 bits here");
+    static float f[1];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, TP_ANY)),
+            *y = tp_placeholder(g, "y", TP_F32, shape2(TP_ANY, TP_ANY)), *product[4];
+    for (int i = 0; i < 4; i++) product[i] = tp_matmul(tp_mul(x, tp_const(g, (float)(i + 2))), y);
+    tp_node *row = tp_reshape(x, TP_ANY), *normed = tp_nn_batch_norm_infer(x, row, row, row, row, 1, 1e-5f);
+    tp_session *s = tp_session_new(g, NULL);
+    const struct {
+        int64_t x[2], y[2];
+        tp_node *const *fetch;
+        int n_fetch;
+        double least; /* megabytes */
+    } c[] = {
+        {{1 << 15, 1}, {1, 1 << 15}, product, 1, 4096}, /* one value, of 2^32 bytes */
+        {{1 << 14, 1}, {1, 1 << 14}, product, 4, 2048}, /* values of 2^30 bytes, at once */
+        {{1, 5478276}, {1, 1}, &normed, 1, 2048},       /* scratch of 784 bytes a channel: 1088 more than 2^32 */
+    };
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        tp_feed feed[2];
+        feed[0] = feed_f32(x, shape2(c[i].x[0], c[i].x[1]), f), feed[1] = feed_f32(y, shape2(c[i].y[0], c[i].y[1]), f);
+        tp_fail(TP_ERR, "nothing yet");
+        CHECK(tp_session_run(s, feed, 2, c[i].fetch, c[i].n_fetch, NULL) == TP_ERR_NOMEM);
+        const char *needs = strstr(tp_last_error(), "this run needs at least ");
+        CHECK_HAS(tp_last_error(), " MB for its values; a smaller batch needs less");
+        CHECK(needs && atof(needs + strlen("this run needs at least ")) >= c[i].least - 1);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(what_is_freed_twice_is_told)
 {
     tp_graph *g = tp_graph_new(NULL);

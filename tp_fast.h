@@ -552,12 +552,17 @@ static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t f
     s->memory = (float *)tp__carve(c, s->n * s->floats, sizeof *s->memory);
     if (s->busy) memset(s->busy, 0, (size_t)s->n * sizeof *s->busy);
 }
+#ifdef TP_NO_THREADS /* one slot, which is free */
+static int tp__slot_acquire(tp__slots *s) { return s->n - 1; }
+static void tp__slot_release(tp__slots *s, int i) { (void)s, (void)i; }
+#else
 static int tp__slot_acquire(tp__slots *s)
 {
     for (int i = 0;; i = (i + 1) % s->n)
         if (!__atomic_exchange_n(&s->busy[i], 1, __ATOMIC_ACQUIRE)) return i;
 }
 static void tp__slot_release(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
+#endif
 
 /* Number of rows of the next even tile if even tiles can cover the `left` rows that remain, else 0. */
 static int tp__even_rows(const struct tp__isa *isa, int64_t left)

@@ -13803,7 +13803,7 @@ static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_m
     if (st == TP_OK) st = tp__augment_all(f, m, in, out, call);
     if (st >= TP_OK || st == TP_ERR_NOMEM || !f->catch_errors) return st;
     call->drop = true;
-    const int64_t caught = __atomic_add_fetch(&f->n_caught, 1, __ATOMIC_RELAXED);
+    const int64_t caught = TP__WIDE_ADD(&f->n_caught, 1);
     if (caught < 10 || caught % 100 == 0)
         tp_log(TP_LOG_WARN, "%s [%s: pass %lld, datapoint %lld] was left out, %lld until now", tp_last_error(), f->name,
                (long long)call->pass, (long long)call->index, (long long)caught);
@@ -16667,7 +16667,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
         f->unpack_again = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
         if (st == TP_OK && f->like)
             st = tp__feeder_check(f->like, f->end.addr[f->message_socket], dp, f->end.messages - 1);
-        if (st == TP_OK) __atomic_add_fetch(&f->received[f->message_socket], 1, __ATOMIC_RELAXED);
+        if (st == TP_OK) (void)TP__WIDE_ADD(&f->received[f->message_socket], 1);
     }
     if (!f->unpack_again) zmq_msg_close(&f->message);
     return st;
@@ -16739,7 +16739,7 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
 {
     TP__REQUIRE(df, 0)
     if (df->next != tp__zmq_next || address < 1 || address > 2) return 0;
-    return __atomic_load_n(&((const tp__zmq_flow *)df->user)->received[address - 1], __ATOMIC_RELAXED);
+    return TP__WIDE_LOAD(&((const tp__zmq_flow *)df->user)->received[address - 1]);
 }
 
 /* -- ZMQInput */

@@ -1334,10 +1334,10 @@ static int tp__format(char *text, size_t capacity, const char *fmt, ...) TP_PRIN
 #endif
 #endif
 
-/* Integers of 64 bits that several threads change. Without an operating system there are no threads, and small processors lack
- * instructions for such integers. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else *old_ to *p_, and
- * returns whether it did. */
-#ifdef TP__NO_SYSTEM
+/* Integers that several threads change, of 64 bits and others. Small processors lack instructions for them, and their compilers call
+ * functions that a program without threads need not have. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else
+ * *old_ to *p_, and returns whether it did. */
+#ifdef TP_NO_THREADS
 #define TP__WIDE_LOAD(p_)             (*(p_))
 #define TP__WIDE_ADD(p_, x_)          (*(p_) += (x_))
 #define TP__WIDE_SWAP(p_, old_, new_) (*(p_) == *(old_) ? (*(p_) = (new_), true) : (*(old_) = *(p_), false))
@@ -2920,7 +2920,7 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
         __atomic_store_n(&tp__os_interrupt.listeners, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&tp__os_interrupt.process, (int)tp__os_pid(), __ATOMIC_RELAXED);
     }
-    __atomic_fetch_add(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED);
+    (void)TP__WIDE_ADD(&tp__os_interrupt.listeners, 1);
     if (is_first) tp__os_interrupt_take();
     tp__os_unlock(&tp__os_interrupt_lock);
 }
@@ -2928,7 +2928,7 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
 static TP__UNUSED void tp__os_interrupt_ignore(void)
 {
     tp__os_lock(&tp__os_interrupt_lock);
-    if (__atomic_sub_fetch(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0) {
+    if (TP__WIDE_ADD(&tp__os_interrupt.listeners, -1) == 0) {
         tp__os_interrupt_give_back();
         __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED); /* runs after the training wait again */
     }
@@ -6291,7 +6291,7 @@ static void tp__cpu_close(tp_device *d)
 {
     if (!d) return;
     tp__cpu *cpu = (tp__cpu *)d->impl;
-    if (cpu && cpu->threads && __atomic_sub_fetch(&cpu->threads->users, 1, __ATOMIC_ACQ_REL) == 0) {
+    if (cpu && cpu->threads && TP__WIDE_ADD(&cpu->threads->users, -1) == 0) {
         tp_pool_free(cpu->threads->pool);
         tp_free(cpu->threads);
     }
@@ -6302,7 +6302,7 @@ static void tp__cpu_close(tp_device *d)
 /* Add `change` (1 or -1) to the device's users; at 0 the device is freed. No effect without tp_device_ready. */
 static void tp__device_use(tp_device *d, int change)
 {
-    if (d->destroy && __atomic_add_fetch(&d->users_, change, __ATOMIC_ACQ_REL) == 0) d->destroy(d);
+    if (d->destroy && TP__WIDE_ADD(&d->users_, change) == 0) d->destroy(d);
 }
 static void tp__device_close(tp_device *d)
 {
@@ -6350,7 +6350,7 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
     d->impl = cpu;
     if (cpu && share) {
         cpu->threads = ((const tp__cpu *)share->impl)->threads;
-        __atomic_add_fetch(&cpu->threads->users, 1, __ATOMIC_RELAXED);
+        (void)TP__WIDE_ADD(&cpu->threads->users, 1);
     } else if (cpu && (cpu->threads = (tp__cpu_threads *)tp_calloc(1, sizeof(tp__cpu_threads))) != NULL) {
         cpu->threads->users = 1;
         cpu->threads->pool = tp_pool_new(threads);

@@ -13,7 +13,22 @@ $cc -std=c11 -O0 -mcpu=cortex-m7 -mthumb -Wall -Wextra -Wno-type-limits -Werror 
 arm-none-eabi-nm -u "$dir/all.o" | awk '{print $2}' >"$dir/names"
 grep -xE '_?(open|read|write|close|fsync|rename|unlink|link|mkdir|rmdir|opendir|readdir|stat|fstat|lstat|getcwd|fopen|system|popen|kill|getpid|isatty|sigaction|signal|clock_gettime|pthread_.*|sem_.*|mmap|madvise|syscall|sysconf)' \
     "$dir/names" && { echo "the headers call a system"; exit 1; }
-! grep -xE '__atomic_.*_8' "$dir/names" || { echo "the headers need 64-bit atomics, which the processor lacks"; exit 1; }
+! grep -E '__(atomic|sync)_' "$dir/names" || { echo "the headers need atomics"; exit 1; }
+# ... which a processor without instructions for them would ask a library for: a Cortex-M0, a RISC-V without them, a program without
+# threads for a Linux of ARMv6
+$cc -std=c11 -Os -mcpu=cortex-m0 -mthumb -DTP_TINY -I. -c "$dir/all.c" -o "$dir/m0.o"
+{ echo '#include "tp_optim.h"'; echo 'static char memory[1 << 12];'; echo 'int main(void) { return tp_set_memory(memory, sizeof memory) || !tp_graph_new(0); }'; } >"$dir/main.c"
+$cc -std=c11 -Os -mcpu=cortex-m0 -mthumb -DTP_TINY -I. "$dir/main.c" "$dir/m0.o" -o "$dir/m0.elf" --specs=nano.specs --specs=nosys.specs -lm 2>"$dir/m0.log" ||
+    { cat "$dir/m0.log"; echo "a Cortex-M0: it does not link"; exit 1; }
+atomics() { # <pattern> <compiler, flags and file>
+    local pattern=$1; shift
+    command -v "$1" >/dev/null || { echo "skip $1: it is missing"; return 0; }
+    "$@" -w -I. -c -o "$dir/atomics.o"
+    ! nm -u "$dir/atomics.o" | grep -E "$pattern" || { echo "these are asked for by $*"; exit 1; }
+}
+atomics '__(atomic|sync)_' riscv64-unknown-elf-gcc --specs=picolibc.specs -std=c11 -O0 -march=rv32imc -mabi=ilp32 -DTP_TINY "$dir/all.c"
+printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\n' >"$dir/armv6.c"
+atomics '__(atomic|sync)_' arm-linux-gnueabihf-gcc -std=c11 -O0 -march=armv6+fp -marm -DTP_NO_THREADS "$dir/armv6.c"
 # the same switches on a system that has it all: the choice is the program's, too
 printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\nint main(void) { return 0; }\n' >"$dir/none.c"
 for switches in "-DTP_NO_FILES -DTP_NO_THREADS -DTP_NO_SIGNALS" -DTP_NO_FILES -DTP_NO_THREADS -DTP_NO_SIGNALS; do

@@ -7211,8 +7211,12 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
         return st;
     }
     void *whole = tp__setter_int64(s);
-    if (whole && tp__state_get(d, prefix, "value", TP_I64, whole, 1)) return TP_OK;
-    return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
+    int64_t was;
+    if (tp_state_get_f64(d, prefix, "value", &value, 1)) return s->param->set_value(s->param, value);
+    if (!tp_state_get_i64(d, prefix, "value", &was, 1)) return TP_OK;
+    if (!whole) return s->param->set_value(s->param, (double)was); /* the program's field was an int64 then */
+    memcpy(whole, &was, sizeof was);
+    return TP_OK;
 }
 
 /* Reads the array, changes it with fn_array and sets it. The log says that the parameter was set, without its values. */
@@ -7521,7 +7525,7 @@ static tp_status tp__schedule_before_train(tp_callback *cb)
     if (st != TP_OK || !tp__schedule_value(s, tp__schedule_now(cb), true, &scheduled)) return st;
     if ((st = tp_setter_current_value(cb, &is)) != TP_OK) return st;
     const double rounded = tp__param_rounds(s->setter.param, scheduled);
-    if (fabs(scheduled - is) <= 1e-8 + 1e-5 * fabs(is) || !(rounded < is || rounded > is)) return TP_OK;
+    if (fabs(scheduled - is) <= 1e-8 + 1e-5 * fabs(is) || rounded == is) return TP_OK;
     tp_log(TP_LOG_WARN,
            "According to its schedule, parameter '%s' should be %g at this point, but it is %g. If this is "
            "the only setter in use, "

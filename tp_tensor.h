@@ -846,7 +846,7 @@ struct tp_device {
      * the host memory may be reused when stage returns. Any thread may call stage. unstage copies the staged data of that number
      * to dst (NULL: drops it), in order with the kernels, so that a recorded step finds the data at the same address. Sessions
      * upload their feeds this way. A StagingInput stages batch n + 1 during step n; the run that is fed this batch only unstages
-     * it. Both may be NULL. */
+     * it. If stage returns TP_ERR_NOMEM, a session uploads the feed instead. Both may be NULL. */
     tp_status (*stage)(tp_device *d, const void *host_src, size_t bytes, int *number);
     tp_status (*unstage)(tp_device *d, int number, void *dst);
     /* Work queued on d from now on runs after the work queued on `other` so far. If `other` is recording, d joins its recording

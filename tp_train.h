@@ -378,8 +378,10 @@ TP_DEF int tp_local_rank(void);
 
 /* How the gradients of several towers are summed. The modes differ only in rounding. */
 typedef enum tp_all_reduce_mode {
-    TP_ALL_REDUCE_AUTO = 0, /* TP_ALL_REDUCE_HIERARCHICAL for 8 devices, else _NCCL */
-    TP_ALL_REDUCE_NCCL,     /* between GPUs NCCL adds, in its own order; other devices add in the order of the towers */
+    /* TP_ALL_REDUCE_HIERARCHICAL for 8 devices, else _NCCL; where a GPU was built without NCCL, in the order of the towers */
+    TP_ALL_REDUCE_AUTO = 0,
+    /* between GPUs NCCL adds, in its own order: all must be built with it; CPU devices add in the order of the towers */
+    TP_ALL_REDUCE_NCCL,
     /* for 8 devices: sums of the first four and the last four, then of both. Otherwise the same as AUTO, with a
      * warning */
     TP_ALL_REDUCE_HIERARCHICAL,

@@ -1693,6 +1693,13 @@ TEST(a_parameter_of_64_bits_is_saved_exactly)
         CHECK_OK(tp_callback_load_state(cb, &before, "p/"));
         CHECK(field == 12);
         tp_callback_free(cb);
+        double real = 1; /* the program's field has become a double since */
+        s.param = tp_param_field("mine", &real, TP_F64);
+        cb = tp_cb_hyper_param_setter_(&s);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+        CHECK_MSG(real == (double)values[i], "%g, not %lld", real, (long long)values[i]);
+        tp_callback_free(cb);
         tp_dict_free(&d), tp_dict_free(&before);
     }
 }

@@ -1457,10 +1457,10 @@ TEST(a_pass_on_several_towers_reads_nothing_beyond_it)
 {
     for (int parallel = 0; parallel < 2; parallel++) {
         plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};
-        order seen = {0, {0}};
+        order passes = {0, {0}};
         tp_dataflow *data = tp_df_from_generator(four_points, .user = &p, .size = 4);
-        tp_callback *cb = parallel ? tp_cb_data_parallel_inference_runner(data, {noting(&seen)}, .n_devices = 2)
-                                   : tp_cb_inference_runner(data, {noting(&seen)});
+        tp_callback *cb = parallel ? tp_cb_data_parallel_inference_runner(data, {noting(&passes)}, .n_devices = 2)
+                                   : tp_cb_inference_runner(data, {noting(&passes)});
         tp_train_config c = config_of(&p, &cb, 1, 2);
         c.max_epoch = 3;
         asked = asked_in_order = last_pass = 0;
@@ -1468,8 +1468,8 @@ TEST(a_pass_on_several_towers_reads_nothing_beyond_it)
         CHECK_OK(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)));
         CHECK_MSG(asked == 12 && asked_in_order == 12 && last_pass == 0, "%d datapoints, %d in order, pass %d",
                   (int)asked, (int)asked_in_order, (int)last_pass);
-        CHECK(seen.n == 12);
-        for (int i = 4; i < 12; i++) CHECK(seen.first[i] == seen.first[i - 4]);
+        CHECK(passes.n == 12);
+        for (int i = 4; i < 12; i++) CHECK(passes.first[i] == passes.first[i - 4]);
     }
 }
 

@@ -1149,7 +1149,8 @@ typedef enum {
 
 /* Arithmetic in this file follows the C standard and gives the same bits, whatever options the rest of the program is built with.
  * Options like -Ofast and -ffast-math are switched off: with older gcc and with clang always; with gcc 12 and later, which define a
- * macro for each part of these options, if such a macro is defined. x87 (32-bit x86 without options, -mfpmath=387) does not round
+ * macro for each part of these options, if such a macro is defined. A product and a sum are not fused into one instruction, which
+ * gcc does by default where the target has such an instruction (AArch64; x86 with -mfma) and -std is not strict. x87 (32-bit x86 without options, -mfpmath=387) does not round
  * to float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
 #if defined(__GNUC__) && defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
@@ -1157,7 +1158,7 @@ typedef enum {
 #pragma GCC target("sse2,fpmath=sse")
 #else
 #error \
-    "tp needs arithmetic that rounds to float and double (FLT_EVAL_METHOD 0): on 32-bit x86 compile with -msse2 -mfpmath=sse"
+    "tp needs arithmetic that rounds to float and double (FLT_EVAL_METHOD 0): on 32-bit x86 compile with -msse2 -mfpmath=sse, on s390x with -std=gnu11"
 #endif
 #elif defined(__SSE2__)
 #define TP__SSE2 1 /* SSE2 intrinsics may be used; undefined for x87 targets, where gcc does not allow them */
@@ -1180,6 +1181,9 @@ typedef char tp__constants_are_double[sizeof 1.0 == sizeof(double) ? 1 : -1];
 #define TP__EXACT_BEGIN _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"no-fast-math,no-unsafe-math-optimizations,no-associative-math,no-reciprocal-math,no-finite-math-only,fp-contract=off,signed-zeros,trapping-math\")")
 #define TP__EXACT_END _Pragma("GCC pop_options")
+#elif defined(__GNUC__) && (defined(__FP_FAST_FMA) || defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__FMA4__))
+#define TP__EXACT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")")
+#define TP__EXACT_END   _Pragma("GCC pop_options")
 #else
 #define TP__EXACT_BEGIN
 #define TP__EXACT_END
@@ -2202,7 +2206,8 @@ static TP__UNUSED bool tp__os_stdin_ready(double seconds)
  * program ignores SIGCHLD. */
 static TP__UNUSED int tp__os_shell(const char *command)
 {
-#ifdef TP__NO_SYSTEM
+#if defined(TP__NO_SYSTEM) || defined(__ENVIRONMENT_IPHONE_OS_VERSION_MIN_REQUIRED__)
+    errno = ENOTSUP; /* iOS declares system() as unavailable */
     return (void)command, -1;
 #else
     errno = 0;
@@ -2753,6 +2758,10 @@ extern char **environ;
 #endif
 static TP__UNUSED long tp__os_spawn(const char *const *argv)
 {
+#if defined(__ANDROID_API__) && __ANDROID_API__ < 28 /* it has no posix_spawnp */
+    errno = ENOTSUP;
+    return (void)argv, -1;
+#else
     pid_t pid = -1;
     struct sigaction ignore, before;
     memset(&ignore, 0, sizeof ignore);
@@ -2763,6 +2772,7 @@ static TP__UNUSED long tp__os_spawn(const char *const *argv)
     sigaction(SIGINT, &before, NULL);
     if (failed) errno = failed;
     return failed ? -1 : (long)pid;
+#endif
 }
 static TP__UNUSED void tp__os_terminate(long pid, bool kill_now) { kill((pid_t)pid, kill_now ? SIGKILL : SIGTERM); }
 
@@ -5722,7 +5732,8 @@ TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n)
 TP_DEF double tp_time(void) { return tp__os_clock(); }
 
 /* The floating-point mode of all numeric work: round to nearest, denormals are zero (a denormal costs a hundred
- * cycles), no traps. enter returns the caller's mode, which leave restores; so results do not depend on the caller's mode. */
+ * cycles), no traps. enter returns the caller's mode, which leave restores; so results do not depend on the caller's mode.
+ * On 32-bit Arm vectors of NEON treat denormals as zero in any mode, so scalars do too. Other processors have no such mode here. */
 #if defined(__GNUC__) && defined(__SSE__)
 #define TP__FLOAT_MODE 0x9fc0u
 static unsigned tp__float_mode_enter(void)
@@ -5734,6 +5745,29 @@ static unsigned tp__float_mode_enter(void)
 static void tp__float_mode_leave(unsigned mode)
 {
     if (mode != TP__FLOAT_MODE) __builtin_ia32_ldmxcsr(mode);
+}
+#elif defined(__GNUC__) && \
+    (defined(__aarch64__) || (defined(__arm__) && defined(__VFP_FP__) && !defined(__SOFTFP__) && defined(__ARM_FP)))
+#define TP__FLOAT_MODE 0x1000000u /* bit FZ alone, the same in both registers */
+#ifdef __aarch64__
+#define TP__FLOAT_REGISTER_READ(m_)  __asm__ volatile("mrs %0, fpcr" : "=r"(m_))
+#define TP__FLOAT_REGISTER_WRITE(m_) __asm__ volatile("msr fpcr, %0" : : "r"(m_))
+typedef uint64_t tp__float_register;
+#else
+#define TP__FLOAT_REGISTER_READ(m_)  __asm__ volatile("vmrs %0, fpscr" : "=r"(m_))
+#define TP__FLOAT_REGISTER_WRITE(m_) __asm__ volatile("vmsr fpscr, %0" : : "r"(m_))
+typedef uint32_t tp__float_register;
+#endif
+static unsigned tp__float_mode_enter(void)
+{
+    tp__float_register mode;
+    TP__FLOAT_REGISTER_READ(mode);
+    if (mode != TP__FLOAT_MODE) TP__FLOAT_REGISTER_WRITE((tp__float_register)TP__FLOAT_MODE);
+    return (unsigned)mode;
+}
+static void tp__float_mode_leave(unsigned mode)
+{
+    if (mode != TP__FLOAT_MODE) TP__FLOAT_REGISTER_WRITE((tp__float_register)mode);
 }
 #else
 static unsigned tp__float_mode_enter(void) { return 0; }

@@ -2621,7 +2621,7 @@ static void tp__job_fail(const char *fmt, ...)
     va_start(args, fmt);
     tp__vformat(j->reason, sizeof j->reason, fmt, args);
     va_end(args);
-    j->failed = true;
+    __atomic_store_n(&j->failed, true, __ATOMIC_RELEASE);
 }
 
 /* Sends a control message to all other ranks. A copy of it is kept, because nothing waits until it is sent. */
@@ -2683,11 +2683,11 @@ static void tp__job_look_for_dead(double now)
                  "rank %d of %d has given no sign of life for %.0f seconds: its process was killed, or its machine is "
                  "out of reach",
                  r, j->size, j->patience);
+        j->chief_lost = r == 0;
         tp__job_fail("%s", l.text);
         l.kind = TP__LETTER_LOST;
         l.rank = r;
         j->peer[r].lost = true;
-        j->chief_lost = r == 0;
         if (j->rank == 0) tp__job_send_to_all(&l);
     }
 }
@@ -2710,7 +2710,7 @@ static void tp__job_look_for_left(double now)
             continue; /* a message of that rank may still be in transit */
         if (r == 0 && ok && ok != 3) {
             snprintf(j->reason, sizeof j->reason, "%s", reason);
-            j->completed = true;
+            __atomic_store_n(&j->completed, true, __ATOMIC_RELEASE);
         } else if (ok) {
             tp__job_fail("rank %d of %d has left the training before the others%s%s", r, j->size, *reason ? ": " : "",
                          reason);
@@ -2794,11 +2794,12 @@ static void tp__job_watch(void *user)
     tp_mutex_unlock(j->lock);
 }
 
+/* Without the lock: who sets failed or completed has written the reason before. */
 static tp_status tp__job_status(void)
 {
     const tp__job_state *j = &tp__job;
-    if (j->failed) return tp_fail(TP_ERR_IO, "%s", j->reason);
-    return j->completed ? TP_STOP : TP_OK;
+    if (__atomic_load_n(&j->failed, __ATOMIC_ACQUIRE)) return tp_fail(TP_ERR_IO, "%s", j->reason);
+    return __atomic_load_n(&j->completed, __ATOMIC_ACQUIRE) ? TP_STOP : TP_OK;
 }
 
 /* Waits until one of n requests is done, *which is its index, or the job is over. It first polls without a pause, since large
@@ -3005,7 +3006,7 @@ static void tp__job_exit(void)
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
         j->ends = true;
-        j->completed = false;
+        __atomic_store_n(&j->completed, false, __ATOMIC_RELEASE);
         if (!j->failed) MPI_Ibarrier(j->control, &barrier);
         tp__job_send_to_all(&l);
         tp_mutex_unlock(j->lock);
@@ -3034,7 +3035,7 @@ static void tp__job_enter(const tp_trainer *t)
     if (j->lock) tp_mutex_lock(j->lock);
     if (j->training != t->ranks_->training) {
         j->training = t->ranks_->training;
-        j->completed = false;
+        __atomic_store_n(&j->completed, false, __ATOMIC_RELEASE);
         j->served = t->ranks_->n_ps > 0;
         j->patience = t->ranks_->patience;
     }
@@ -3810,7 +3811,7 @@ static tp_status tp__ranks_poll(tp_trainer *t)
 /* Whether the chief reports the error of the whole job, so that this rank need not. */
 static bool tp__job_reports_error(const tp_trainer *t)
 {
-    return t->ranks_ && tp__job.failed && tp__job.rank != 0 && !tp__job.chief_lost;
+    return t->ranks_ && __atomic_load_n(&tp__job.failed, __ATOMIC_ACQUIRE) && tp__job.rank != 0 && !tp__job.chief_lost;
 }
 
 /* -- check that all ranks train the same graph */

@@ -96,12 +96,13 @@ C
 fresh() { [ -e "$1" ] && [ -e "$1.command" ] && [ -z "$(find tp_*.h -newer "$1")" ]; }
 declared="" # what makes a program's own TP_IMPLEMENTATION implement nothing
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; declared="$declared -DTP__${h^^}_IMPLEMENTED"; done
+runner="" # what runs a program of another processor
 same() {
     [ -z "$ONLY" ] || case $2 in $1 | *$ONLY*) ;; *) return 0 ;; esac
     local with=$1 name=$2 library=build/test/$3-library.o; shift 3
     if fresh "$library"; then set -- "$@" $declared -x c "$dir/bits.c" -x none "$library"; else set -- "$@" -DTP_STATIC "$dir/bits.c"; fi
     "$@" -I. -Wno-psabi -o "$dir/$name" -lm -lpthread
-    "$dir/$name" 2>/dev/null >"$dir/$name.txt"
+    $runner "$dir/$name" 2>/dev/null >"$dir/$name.txt"
     cmp "$dir/$with.txt" "$dir/$name.txt" || { diff "$dir/$with.txt" "$dir/$name.txt" | head -n 4; echo "other bits: $*"; exit 1; }
 }
 # refused <part of the sentence> <compiler and options>
@@ -118,6 +119,7 @@ fi
 same gcc gcc gcc-c11 gcc -std=c11 -O2
 [ "$(wc -l <"$dir/gcc.txt")" -gt 40 ] # it has printed something
 same gcc gcc-ofast ofast gcc -std=c11 -Ofast -ffp-contract=fast
+same gcc gcc-fma - gcc -std=gnu17 -O1 -mfma # gnu17 fuses products and sums
 refused constants_are_double gcc -fsingle-precision-constant
 if command -v clang >/dev/null; then
     same clang clang clang-c99 clang -std=c99 -O2
@@ -131,4 +133,10 @@ if [ "$(uname -m)" = x86_64 ]; then
     if command -v i686-linux-gnu-gcc >/dev/null; then same sse2 i686 i686 i686-linux-gnu-gcc -std=c11 -O2 -static
     else echo "skip i686: Debian packages gcc-i686-linux-gnu, libc6-dev-i386-cross are missing"; fi
 else echo "skip x87: the processor is no x86-64"; fi
+# gnu17 fuses products and sums on AArch64
+if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
+    runner="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    same neon neon neon aarch64-linux-gnu-gcc -std=c11 -O2
+    same neon neon-gnu - aarch64-linux-gnu-gcc -std=gnu17 -O1
+else echo "skip AArch64: Debian packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user are missing"; fi
 echo ok

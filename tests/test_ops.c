@@ -7,6 +7,8 @@
 #define TP_IMPLEMENTATION
 #include "tp_graph.h"
 #include "tp_test.h"
+
+#include <fenv.h>
 #include "op_cases.h"
 #include "op_build.h"
 
@@ -1614,6 +1616,41 @@ TEST(results_of_mixed_and_missing_operands)
     CHECK(tp_is_poison(mean) && tp_is_poison(var));
     CHECK(tp_is_poison(tp_nn_lstm(bad, bad, bad, bad, bad, 1, false, &mean, &index)) && tp_is_poison(index));
     tp_graph_free(g);
+}
+
+/* A run rounds to nearest whatever the caller's mode is, and treats denormal numbers as zeros where the processor can; the caller's
+ * mode is as it was afterwards. */
+TEST(a_run_has_a_float_mode_of_its_own)
+{
+#if (defined(__SSE2__) || defined(__aarch64__)) && defined(__GNUC__)
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2)), *y[2];
+    y[0] = tp_add(x, tp_const(g, 1)), y[1] = tp_mul(x, tp_const(g, 0.25f));
+    static const float v[2] = {9.313225746154785e-10f, FLT_MIN}; /* 2^-30 */
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    tp_tensor_view(&f.value, TP_F32, x->shape, v);
+    for (int k = 0; k < 2; k++) {
+        tp_session *s = open_session(g, 1, k ? NULL : "naive");
+        const tp_tensor *out[2];
+        const int before = fegetround();
+        CHECK(fesetround(FE_UPWARD) == 0);
+        const tp_status st = tp_session_run(s, &f, 1, y, 2, out);
+        const int after = fegetround();
+        volatile float tiny = FLT_MIN; /* the caller keeps denormal numbers */
+        const bool kept = tiny * 0.25f > 0;
+        fesetround(before);
+        if (CHECK_OK(st)) {
+            CHECK(((const float *)out[0]->data)[0] == 1 && ((const float *)out[1]->data)[1] == 0);
+            CHECK(after == FE_UPWARD && kept);
+        }
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+#else
+    TEST_SKIP("the float mode of this processor is not set");
+#endif
 }
 
 TEST_MAIN()

@@ -6,11 +6,11 @@
  *
  * WHAT THIS IS       tp_export_c writes the part of a graph between some inputs and some outputs, with the variables'
  *                    values, as C99 that needs only libm: no malloc, no threads; its memory is one static array whose size the
- *                    file states. It computes what the session computes with its naive loops and the same fusions, but for the
- *                    roundings of sums: sums and means are added in float here, in double there; those of a layer norm the other
- *                    way round. tp_export_onnx writes the same part as an ONNX
- *                    model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function and a
- *                    checkpoint, as one file or as a folder for a model server.
+ *                    file states. It computes what the session computes with its naive loops and the same fusions, but for
+ *                    roundings: sums and means are added in float here, in double there; those of layer_norm and group_norm
+ *                    the other way round; exp, log and their like are libm's expf and logf. tp_export_onnx writes the same part
+ *                    as an ONNX model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function
+ *                    and a checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; tp_export_c supports only float32 values and
  *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, bilinear_sampler, products of
  *                    many matrices, tp_reduce_prod, tp_reduce_all, tp_reduce_any, tp_l2_loss, tp_global_norm, tp_zero_fraction,
@@ -221,6 +221,7 @@ typedef struct tp__c_writer {
     int *constant; /* for each buffer, the number of its array, or -1 */
     int n_constant;
     bool uses_static_array; /* the file needs the static array */
+    bool large;             /* an operand has more than 32767 floats, the most that an int of 16 bits counts */
     size_t constant_bytes;
     unsigned helpers;
 } tp__c_writer;
@@ -1027,8 +1028,9 @@ static void tp__c_copy(tp__c_writer *w, const tp__step *s)
     tp_buf_printf(o, ", %lld * sizeof(float));\n", (long long)tp_shape_size(&s->call.out[0].shape));
 }
 
-/* Reports operands that C code of this exporter cannot hold: bools are bytes of the static array, and only chains use them. */
-static tp_status tp__c_check(const tp__c_writer *w, const tp__step *s)
+/* Reports operands that C code of this exporter cannot hold: bools are bytes of the static array, and only chains use them. Notes
+ * large ones. */
+static tp_status tp__c_check(tp__c_writer *w, const tp__step *s)
 {
     const char *row = s->row->name;
     for (int i = 0; i < s->call.n_in + s->call.n_out; i++)
@@ -1037,9 +1039,11 @@ static tp_status tp__c_check(const tp__c_writer *w, const tp__step *s)
              w->plan->buffer[tp__c_root(w->plan, s->buffer[i])].place != TP__IN_ARENA))
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value of type %s, only float32 is exported",
                            s->name, row, tp_dtype_name(s->operand[i].dtype));
-    for (int i = 0; i < s->call.n_in + s->call.n_out; i++)
+    for (int i = 0; i < s->call.n_in + s->call.n_out; i++) {
         if (tp__size(&s->operand[i]) > INT_MAX / 4)
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value that is too large", s->name, row);
+        if (tp__size(&s->operand[i]) > INT16_MAX) w->large = true;
+    }
     return TP_OK;
 }
 
@@ -1112,7 +1116,7 @@ static void tp__c_signature(const tp__c_writer *w, tp_buf *out, const char (*par
 static void tp__c_header(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
 {
     const tp__plan *p = w->plan;
-    tp_buf_printf(out, "/* Written by tp %d.%d.\n *\n", TP_VERSION_MAJOR, TP_VERSION_MINOR);
+    tp_buf_printf(out, "/* Written by tp %d.%d. Not reentrant.\n *\n", TP_VERSION_MAJOR, TP_VERSION_MINOR);
     tp__c_signature(w, out, param);
     tp_buf_printf(
         out, " *\n * %s_n_<array> is how many floats an array has. */\n#ifndef %s_INCLUDED\n#define %s_INCLUDED\n\n",
@@ -1162,6 +1166,11 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
         tp_buf_printf(out, " * RAM %llu bytes, constants %llu bytes, %d kernels */\n", (unsigned long long)(floats * 4),
                       (unsigned long long)w->constant_bytes, p->n_step);
         tp_buf_printf(out, "#include <math.h>\n#include <string.h>\n\n");
+        if (w->large)
+            tp_buf_printf(out,
+                          "/* An error here: the compiler's int has 16 bits, which is too small for this model. */\n"
+                          "typedef char %s_needs_int_of_32_bits[sizeof(int) > 2 ? 1 : -1];\n",
+                          w->name);
         if (w->constants.data) tp_buf_put(out, w->constants.data, w->constants.len);
         if (w->uses_static_array)
             tp_buf_printf(out, "\nstatic float %s_ram[%llu];\n", w->name, (unsigned long long)floats);

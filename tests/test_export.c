@@ -886,6 +886,26 @@ TEST(what_cannot_be_written_is_said)
     CHECK(tp_test_live_blocks() == 0);
 }
 
+/* A loop over more than 32767 floats needs an int of more than 16 bits: its file does not compile where int is shorter. */
+TEST(a_large_model_asks_for_its_int)
+{
+    for (int i = 0; i < 2; i++) {
+        const tp_export_c_desc d = {"large", 0};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(i ? 32768 : 32767)), *y = tp_named(tp_exp(x), "y");
+        tp_session *s = tp_session_new(g, NULL);
+        tp_buf text;
+        memset(&text, 0, sizeof text);
+        CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &text, &d, NULL));
+        const bool asks =
+            strstr(text.data, "typedef char large_needs_int_of_32_bits[sizeof(int) > 2 ? 1 : -1];") != NULL;
+        CHECK(asks == (i == 1));
+        tp_buf_free(&text);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(memory_may_run_out_anywhere)
 {
     int failures = 0;

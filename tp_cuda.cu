@@ -11000,7 +11000,8 @@ TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *ima
     }
 }
 
-/* The first pixel of coordinate i of a group; coordinates outside get `total`, the number of pixels, and are sorted last. */
+/* Writes the sort key of coordinate i of a group: the index of the first pixel that it reads. A coordinate outside of the image
+ * gets `total`, the number of pixels, so that it is sorted last. */
 template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T *coords, int64_t places, uint32_t total)
 {
     typedef tp__real<T> R;

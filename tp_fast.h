@@ -573,7 +573,7 @@ static int tp__even_rows(const struct tp__isa *isa, int64_t left)
         if (isa->even[m] && (m == left || tp__even_rows(isa, left - m))) return m;
     return 0;
 }
-/* The same if even tiles cover all but at most seven rows. */
+/* As tp__even_rows, but up to seven rows at the end may be left to tiles that are not even. */
 static int tp__even_rows_of(const struct tp__isa *isa, int64_t left)
 {
     const int m = tp__even_rows(isa, left);
@@ -7487,7 +7487,7 @@ typedef struct tp__reduce_job {
     tp__reduction r;
     tp__reduce_kind kind;
     bool adds;  /* sum and mean */
-    float sign; /* of max 1, of min -1: the smallest is minus the largest of the numbers times -1 */
+    float sign; /* 1 for max, -1 for min: min(x) = -max(-x) */
     const float *x;
     float *y, *partial;
     int64_t n_part;      /* number of partial sums per output */
@@ -8704,7 +8704,8 @@ static int64_t tp__pool_span(const tp__pool *g, int64_t q, int64_t *first)
     *first = q < g->left ? tp__ceil_div(g->left - q, g->stride_w) : 0;
     return tp__min64(g->OW, g->W + g->left > q ? tp__ceil_div(g->W + g->left - q, g->stride_w) : 0) - *first;
 }
-/* Adds the elements of x, a row, to the results y whose windows have them; `back`: y to x, in the order of the windows. */
+/* Adds each element of row x to the results in y whose windows contain it. `back`: adds each result in y to the elements of x in its
+ * window, in the order of the windows. */
 static void tp__pool_add_row(const tp__pool_job *j, bool back, float *x, float *y)
 {
     const tp__pool *g = &j->g;
@@ -8814,7 +8815,8 @@ TP__HOT static void tp__max_pool_lane(void *user, int64_t lane)
             for (int64_t i = 0; i < n_y; i++) ((uint8_t *)which->data)[r * n_y + i] = (uint8_t)at[i];
     }
 }
-/* The kernels of small windows write places of a byte. */
+/* Whether maxima are found along rows first. Those of windows of more than 256 elements are, too: the other kernels store a place in
+ * the window as one byte. */
 static bool tp__max_pool_by_rows(const tp__pool *g) { return g->window_h * g->window_w > 256 || tp__pool_separates(g); }
 static void tp__max_pool_fast(const tp_call *k)
 {

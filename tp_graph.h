@@ -13823,7 +13823,8 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     for (int i = 0; p->carried_output && i < p->n_in && st == TP_OK; i++)
         if (p->carried_output[i]) st = tp_tensor_copy(&p->state[i], outputs[p->carried_output[i] - 1]);
     if (st == TP_OK) p->has_state = true;
-    else if (!p->has_state) tp_predictor_reset(p); /* their shape is that of the call that failed */
+    else if (!p->has_state)
+        tp_predictor_reset(p); /* the states have the failed call's shapes: the next call may have others */
     tp__mark_running(&p->running, false);
     return st;
 }

@@ -121,9 +121,9 @@ struct tp_dataflow {
     int state_;            /* the fields from here on are private to the wrappers */
     bool reading_is_told_; /* the log has said that seeking reads this flow */
     int64_t pass_, index_; /* the current pass, and how many of its datapoints were given or skipped */
-    /* what to do where a second pass is wanted and `restart` is NULL; NULL: give it that function */
+    /* The advice of the error where a second pass is wanted and `restart` is NULL; NULL: "give it the function `restart`". */
     const char *advice_;
-    /* what to do where seeking reads the datapoints; NULL: give it the function `seek` */
+    /* The advice of the log line for a flow that has to read datapoints to skip them; NULL: "give it the function `seek`". */
     const char *seek_advice_;
     tp_datapoint skip_;
     bool endless_; /* its passes have no end, and its size is how much a trainer takes for an epoch */

@@ -1320,8 +1320,9 @@ static void tp__import_prelu(tp__import_node *n)
                     "follows the channels, and convert the model by onnx.version_converter");
         return;
     }
-    tp_node *below = tp_mul(x, slope);
-    tp__import_node_set_output(n, 0, tp_select(tp_less(x, tp__constant_like(x, 0)), below, x));
+    tp_node *below = tp_mul(x, slope),
+            *positive = tp_greater(x, tp__constant_like(x, 0)); /* as tp_prelu: dx at 0 is slope */
+    tp__import_node_set_output(n, 0, tp_select(positive, x, below));
 }
 
 static void tp__import_where(tp__import_node *n)

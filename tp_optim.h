@@ -1426,6 +1426,16 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
     return tp_optimizer_proxy(opt, "AccumGrad", tp__accum_apply, n);
 }
 
+/* Returns a gradient times a scalar factor. The product is float32 at least: in float16 a factor below 6e-8 is 0, and one below 6e-5
+ * has few digits. */
+static tp_node *tp__gradient_times(tp_node *grad, tp_node *factor)
+{
+    if (tp_is_poison(grad)) return grad;
+    tp_node *wide = tp__widened(grad);
+    tp_node *product = tp__stays_float32(tp_mul(wide, tp__as_dtype(factor, wide->dtype)));
+    return tp__as_dtype(product, grad->dtype);
+}
+
 /* The gradients must be multiplied by the loss scale, also where other optimizers call this one. */
 static void tp__check_loss_scale(const tp_optimizer *o)
 {
@@ -1443,15 +1453,6 @@ static void tp__check_loss_scale(const tp_optimizer *o)
                     outer->name);
 }
 
-/* Returns a gradient times 1/scale. Both factors are float32 at least: in float16 1/scale is 0 from a scale of 2^25 on, and small
- * quotients are 0. */
-static tp_node *tp__loss_scale_divided(tp_node *grad, tp_node *inverse)
-{
-    if (tp_is_poison(grad)) return grad;
-    tp_node *wide = tp__widened(grad);
-    tp_node *quotient = tp__stays_float32(tp_mul(wide, tp__as_dtype(inverse, wide->dtype)));
-    return tp__as_dtype(quotient, grad->dtype);
-}
 /* 2^126: the gradients are multiplied by its reciprocal, the smallest normal number. */
 #define TP__LARGEST_LOSS_SCALE 8.507059173023462e37f
 static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
@@ -1469,7 +1470,7 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
         tp_node *all_finite = tp_reduce_all(tp_is_finite(gvs[i].grad), NULL, 0, false);
         finite = finite ? tp_logical_and(finite, all_finite) : all_finite;
         plain[i].var = gvs[i].var;
-        plain[i].grad = tp__loss_scale_divided(gvs[i].grad, inverse);
+        plain[i].grad = tp__gradient_times(gvs[i].grad, inverse);
     }
     if (tp_graph_status(g) != TP_OK) {
         tp_name_scope_pop(g);
@@ -1697,7 +1698,7 @@ static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_g
     tp_node *factor = tp_minimum(tp_div(most, norm), one);
     factor = tp_add(factor, tp_sub(norm, norm));
     for (int i = 0; i < n; i++)
-        if (gvs[i].grad) gvs[i].grad = tp_mul(gvs[i].grad, tp__as_dtype(factor, gvs[i].grad->dtype));
+        if (gvs[i].grad) gvs[i].grad = tp__gradient_times(gvs[i].grad, factor);
     return n;
 }
 

@@ -2702,6 +2702,24 @@ static int values_and_gradient(tp_dtype dtype, tp_shape shape, const void *x, do
     return n;
 }
 
+/* As in PyTorch and of the layer PReLU, the derivative at 0 is the slope. */
+TEST(prelu_has_its_slope_at_zero)
+{
+    static const int64_t row[] = {1, 3}, one[] = {1};
+    static const float x[3] = {-2, 0, 2}, slope[1] = {0.25f};
+    double y[16], dx[16];
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 2, row);
+    put_weight(&graph, "slope", 1, 1, one, slope, sizeof slope);
+    put_node(&graph, "PRelu", "x,slope", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, row);
+    put_model(&file, &graph, 17);
+    if (!CHECK(values_and_gradient(TP_F32, tp_make_shape_n(2, row), x, y, dx) == 3)) return;
+    CHECK(y[0] == -0.5 && y[1] == 0 && y[2] == 2);
+    CHECK(dx[0] == 0.25 && dx[1] == 0.25 && dx[2] == 1);
+}
+
 /* The loss is that of the label's class alone: a class of probability 0, whose logarithm is -infinity, changes nothing. Neither does
  * the class that stands for an ignored label. */
 TEST(losses_beside_a_class_of_probability_zero)

@@ -359,6 +359,22 @@ TEST(global_norm_clip_of_float64)
     done(g);
 }
 
+/* A small factor keeps its digits: in float16, 0.0625 / 49152 would be 2% off. */
+TEST(global_norm_clip_of_float16)
+{
+    tp_graph *g = graph();
+    tp_node *v = tp_get_variable_as(g, "v", TP_F16, tp_make_shape(1), tp_init_zeros());
+    tp_optimizer *o = tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_global_norm_clip(0.0625f)));
+    tp_node *op = tp_minimize(o, tp_affine(tp_sum(tp_cast(v, TP_F32)), 49152, 0), NULL);
+    if (ok(g)) {
+        tp_session *s = tp_session_new(g, NULL);
+        step(s, op, NULL, NULL, 0);
+        CHECK(variable(s, "v") == -0.0625);
+        tp_session_free(s);
+    }
+    done(g);
+}
+
 /* Gradients of several types: the norm is that of all, in float64, and each gradient keeps its type. */
 TEST(global_norm_clip_of_float32_and_float64_together)
 {

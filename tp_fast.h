@@ -722,6 +722,7 @@ typedef struct tp__gemm_args {
 #define TP__K_IN_PLACE 16     /* up to this K the product reads A in place, without packing */
 #define TP__K_PARTS    2048   /* k is divided into parts from here on, if the output is small */
 #define TP__KC_STREAM  128    /* values of k in a block of A, if that block has all rows of A */
+#define TP__N_STREAM   64     /* columns up to which a transposed A is read once, in such blocks */
 #define TP__NC         256    /* columns of B in a block */
 #define TP__MB         8      /* number of register tiles of rows in a block */
 #define TP__M_HERE     1024   /* rows in a block, if each block packs its own columns of B */
@@ -838,9 +839,11 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->panels = tp__ceil_div(N, p->nr);
     p->row = M == 1 && !a->tb && !a->descend;
 
-    /* 1. divide k when the output is small and k is long */
+    /* 1. a weight gradient of few columns reads A once: k in blocks so short that all rows of a block stay in L2 */
+    p->stream = a->ta && !a->descend && N <= TP__N_STREAM && K >= 1024 && M <= 1024;
+    /* 2. divide k when it is long, and the output is small or not divided by rows */
     p->parts = 1;
-    if (K >= TP__K_PARTS && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8) {
+    if (K >= TP__K_PARTS && (p->stream || tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8)) {
         int64_t parts = tp__min64(TP__PARTS, K / 1024);
         parts = tp__min64(parts, (4 << 20) / (M * N) + 1);
         p->parts = (int)parts;
@@ -850,8 +853,6 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     /* k stays whole, because C, which gradient descent updates, cannot hold partial sums */
     if (a->descend && p->parts == 1) p->kc = p->k_part;
 
-    /* 2. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
-    p->stream = a->ta && !a->descend && p->panels <= 2 && K >= 1024 && M <= 1024;
     tp__gemm_choose_blocks(p); /* 3. */
     if (p->stream) {
         p->mb = M;

@@ -219,7 +219,7 @@ TEST(gemm_threads_give_the_same_bits)
                                    {2, 2000, 600},  {5000, 32, 9},    {28, 640, 512}, {33, 33, 2100},  {100, 700, 1500},
                                    {1, 1000, 1568}, {1, 83, 600},     {784, 250, 16}, {16, 1500, 500}, {7, 90, 512},
                                    {5, 700, 513},   {1100, 70, 150},  {50, 48, 40},   {9000, 5, 40},   {3000, 3, 700},
-                                   {1000, 10, 128}};
+                                   {1000, 10, 128}, {450, 33, 2100},  {300, 50, 1030}};
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
     const bool quick = getenv("TP_TEST_QUICK") != NULL; /* one way of transposing for each shape */

@@ -686,8 +686,10 @@ typedef struct tp_cb_model_saver_desc {
     /* folder of the checkpoints; default: the logger's directory; created if missing */
     const char *checkpoint_dir;
     const char
-        *var_collections[TP_MAX_NAMES + 1]; /* collections of variables to save; default TP_KEY_GLOBAL_VARIABLES */
-    tp_checkpoint_format format;            /* format of the checkpoints; default TP_CHECKPOINT_NPZ */
+        /* collections of variables to save, beside global_step; default TP_KEY_GLOBAL_VARIABLES. A resume needs .session_init for
+         * weights that are in none of them, and begins the slots of an optimizer anew that are not. */
+        *var_collections[TP_MAX_NAMES + 1];
+    tp_checkpoint_format format; /* format of the checkpoints; default TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
@@ -5360,7 +5362,7 @@ static tp_status tp__saver_variables(tp_callback *cb)
         n_total += n;
     }
     if (!s->n_collections) return TP_OK;
-    s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)n_total + 1) * sizeof *s->variable);
+    s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)n_total + 2) * sizeof *s->variable);
     if (!s->variable) return TP_ERR_NOMEM;
     s->n_variable = 0;
     for (int i = 0; i < s->n_collections; i++) {
@@ -5377,6 +5379,10 @@ static tp_status tp__saver_variables(tp_callback *cb)
         return tp_fail(TP_ERR_NAME,
                        "ModelSaver: there is no variable in '%s'%s, so nothing would be saved: see .var_collections",
                        s->collections[0], s->n_collections > 1 ? " and the other collections" : "");
+    tp_variable *step = tp_find_variable(cb->train->graph, "global_step"); /* for a resume, and the checkpoint's name */
+    bool twice = !step;
+    for (int q = 0; q < s->n_variable; q++) twice = twice || s->variable[q] == step;
+    if (!twice) s->variable[s->n_variable++] = step;
     return TP_OK;
 }
 

@@ -12942,15 +12942,19 @@ typedef struct tp__restore {
     char **ignore;
     int n_ignore;
     bool relaxed, strict, weights_only, from_dict;
-    bool resumes;      /* for .auto_resume: only the sentences differ */
+    bool resumes;      /* for .auto_resume: it has sentences of its own, and `base` */
     bool dict_is_file; /* the dict was read from a file */
     char mistake[96];  /* wrong options: `run` fails with this sentence */
+    /* The config's session_init, or NULL. It runs first where the checkpoint lacks weights of the model, as one of ModelSaver's
+     * .var_collections may: then they have the values with which the training began. */
+    tp_session_init *base;
     tp_dict dict;
 } tp__restore;
 
 static void tp__restore_free(tp_session_init *i)
 {
     tp__restore *r = (tp__restore *)(void *)i;
+    tp__session_init_delete(r->base);
     for (int k = 0; k < r->n_ignore; k++) tp_free(r->ignore[k]);
     tp_free((void *)r->ignore);
     tp_free(r->path);
@@ -13291,7 +13295,11 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
     tp__no_control(file_only.data, false);
     if (st == TP_OK && p.weights > 0 && p.found == 0 && (file_only.len > 0 || p.skipped > 0))
         st = tp__restore_nothing(r, s);
-    if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);
+    if (st == TP_OK && r->base && r->base->run && p.found < p.weights) {
+        tp_log(TP_LOG_INFO, "%s has %d of the model's %d weights: session_init loads the others.", r->path, p.found,
+               p.weights);
+        st = r->base->run(r->base, s);
+    } else if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);
     for (int k = 0; k < n && st == TP_OK; k++)
         if (p.value[k]) st = tp__load_relaxed(s, tp_node_variable(vars[k]), p.value[k]);
     if (st == TP_OK && !r->weights_only) st = tp__restore_states(s, d);
@@ -13301,6 +13309,12 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
     tp_free(p.used);
     tp_free((void *)p.value);
     return st;
+}
+
+static tp_status tp__restore_setup(tp_session_init *i, tp_graph *g)
+{
+    const tp__restore *r = (const tp__restore *)(void *)i;
+    return r->base && r->base->setup_graph ? r->base->setup_graph(r->base, g) : TP_OK;
 }
 
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
@@ -13391,6 +13405,21 @@ TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path)
     if (!e) return TP_ERR_NOMEM;
     memcpy(&e->random_step, step->data, sizeof e->random_step);
     return TP_OK;
+}
+
+/* Restores the checkpoint that .auto_resume has found. Becomes the owner of `base`, see tp__restore; NULL: out of memory. */
+static TP__UNUSED tp_session_init *tp__resume_init(const char *path, tp_session_init *base)
+{
+    tp_session_init *init = tp_saver_restore(path);
+    tp__restore *r = (tp__restore *)(void *)init;
+    if (!r) {
+        tp__session_init_delete(base);
+        return NULL;
+    }
+    init->setup_graph = tp__restore_setup;
+    r->resumes = true;
+    r->base = base;
+    return init;
 }
 
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *dict, bool ignore_mismatch)

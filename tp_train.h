@@ -605,8 +605,8 @@ typedef struct tp_train_config {
     const tp_session_creator *session_creator; /* makes the session; NULL: it is made from session_config */
     const tp_session_config *session_config;   /* NULL: the default configuration */
     /* loads the variables. A checkpoint that was made within the epoch starting_epoch also gives the position in it, so that
-     * training continues there; but with auto_resume and no checkpoint in the folder epoch 1 begins anew. To load the
-     * weights alone: .weights_only of tp_saver_restore_ex */
+     * training continues there; but with auto_resume and no checkpoint in the folder epoch 1 begins anew. A resume runs it only if
+     * its checkpoint lacks weights of the model. To load the weights alone: .weights_only of tp_saver_restore_ex */
     tp_session_init *session_init;
     int64_t starting_epoch; /* number of the first epoch; default 1; write TP_NONE for 0 */
     /* number of steps in an epoch; default: the size of the data; TP_NO_STEPS, and 0 by name: epochs without steps */
@@ -5338,13 +5338,13 @@ static tp_status tp__auto_resume(tp_train_config *c, bool *resumes)
                "tp_logger_set_dir(\"%s\", 'k') keeps it.",
                dir);
     if (!found) return TP_OK;
-    tp_session_init *init = tp_saver_restore(latest);
-    if (!init) return TP_ERR_NOMEM;
-    ((tp__restore *)(void *)init)->resumes = true;
     if (has_init) tp_log(TP_LOG_INFO, "Found checkpoint at %s. session_init arguments will be overwritten.", latest);
     else tp_log(TP_LOG_INFO, "Will load checkpoint at %s.", latest);
-    tp__drop_init(c->session_init);
-    c->session_init = init;
+    tp_session_init *base = c->checkpoint ? tp_smart_init(c->checkpoint, false) : c->session_init;
+    const bool lacks_base = c->checkpoint && !base;
+    if (base && base->owner_.who) base = NULL; /* it is another's, who may free it */
+    c->session_init = lacks_base ? NULL : tp__resume_init(latest, base);
+    if (!c->session_init) return TP_ERR_NOMEM;
     c->checkpoint = NULL;
     c->starting_epoch = epoch < 0 ? TP_NONE : epoch + 1;
     *resumes = true;

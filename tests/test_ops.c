@@ -9,6 +9,7 @@
 #include "tp_test.h"
 
 #include <fenv.h>
+#include <float.h>
 #include "op_cases.h"
 #include "op_build.h"
 

@@ -1164,6 +1164,84 @@ TEST(auto_resume_from_a_folder_with_a_long_path)
     CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 
+/* A frozen base that session_init loads, and an adapter that is trained: ModelSaver saves the adapter alone. */
+static tp_node *adapted(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *base = tp_get_variable_as(g, "base", TP_F32, shape_of(2, 1), tp_init_zeros());
+    tp_node *adapter = tp_get_variable_as(g, "adapter", TP_F32, shape_of(2, 1), tp_init_ones());
+    tp_collection_add(g, "ADAPTERS", adapter);
+    return tp_named(tp_mean(tp_square(tp_matmul(in[0], tp_add(tp_stop_gradient(base), adapter)))), "cost");
+}
+typedef struct ending {
+    float base, adapter;
+    int64_t global_step;
+} ending;
+static ending ended;
+static tp_status read_ending(tp_callback *cb)
+{
+    static const char *const name[2] = {"base", "adapter"};
+    for (int i = 0; i < 2; i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        const tp_status st = tp_session_read(cb->train->session, tp_find_variable(cb->train->graph, name[i]), &t);
+        if (st != TP_OK) return st;
+        *(i ? &ended.adapter : &ended.base) = *(const float *)t.data;
+        tp_tensor_free(&t);
+    }
+    ended.global_step = cb->train->global_step;
+    return TP_OK;
+}
+/* Trains up to epoch `last`; way 0: session_init gives the base, 1: .checkpoint, 2: nothing. */
+static void train_adapter(int last, int way, const char *base)
+{
+    tp_callback *cb[2] = {tp_cb_model_saver(.var_collections = {"ADAPTERS"}), counting(NULL, NULL)};
+    cb[1]->after_train = read_ending;
+    tp_train_config c = config(cb, 2, NULL);
+    c.model.build_graph = adapted;
+    if (way == 0) c.session_init = tp_smart_init(base, false);
+    if (way == 1) c.checkpoint = base;
+    c.max_epoch = last;
+    c.n_monitors = 0; /* with stats.json */
+    c.auto_resume = TP_YES;
+    memset(&ended, 0, sizeof ended);
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+}
+TEST(a_resume_from_a_checkpoint_of_some_variables)
+{
+    char dir[600], base[700];
+    ending whole;
+    for (int way = 0; way < 3; way++) {
+        snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+        snprintf(base, sizeof base, "%s/base.npz", dir);
+        tp_dict d;
+        tp_tensor *t;
+        memset(&d, 0, sizeof d);
+        if (!CHECK((t = tp_dict_add(&d, "base")) != NULL)) return;
+        CHECK_OK(tp_tensor_resize(t, TP_F32, shape_of(2, 1)));
+        for (int i = 0; i < 2; i++) ((float *)t->data)[i] = 5;
+        CHECK_OK(tp_npz_save(base, &d, false));
+        tp_dict_free(&d);
+        for (int run = 0; run < 3; run++) {
+            char log_dir[700];
+            snprintf(log_dir, sizeof log_dir, "%s/%s", dir, run ? "parts" : "whole");
+            CHECK_OK(tp_logger_set_dir(log_dir, 'k'));
+            tp_test_keep_log();
+            train_adapter(run == 1 ? 1 : 2, run == 2 || way < 2 ? way : 1, base);
+            if (run == 0) whole = ended;
+        }
+        CHECK(whole.base == 5 && whole.global_step == 4 && ended.global_step == 4);
+        if (way < 2) {
+            CHECK_HAS(tp_test_logged, "has 1 of the model's 2 weights: session_init loads the others.");
+            CHECK(memcmp(&ended, &whole, sizeof ended) == 0);
+        } else { /* nothing gives the base */
+            CHECK_HAS(tp_test_logged, "not found in the checkpoint: base");
+            CHECK(ended.base == 0);
+        }
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+    }
+}
+
 /* ==== >>memory ======================================================================================== */
 
 /* The whole of a small trainer's life, call by call. */

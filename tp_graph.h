@@ -1116,7 +1116,7 @@ typedef struct tp_session_config {
      * convolution behind tp_pad whose weights are infinite or NaN: fused, the border's zeros may not be multiplied by them. */
     bool no_fusion;
     /* Which number formats products may use: a tp_precision. A CPU without AMX converts half precision for each op, which takes
-     * several times as long as float32. */
+     * many times as long as float32. */
     tp_precision precision;
     /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; default 0.99. If sessions differ, the
      * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
@@ -20636,7 +20636,8 @@ static tp_status tp__attention_infer(tp_infer *s)
     if (t->heads < 1 || (q->dim[2] >= 0 && (q->dim[2] == 0 || q->dim[2] % t->heads)))
         return tp_infer_fail(s, TP_ERR_ARG, "%s: %d heads do not divide the %lld elements of %s", s->op->name, t->heads,
                              (long long)q->dim[2], tp_shape_text(q, a));
-    if (keys->dim[1] == 0 || (t->causal && q->dim[1] >= 0 && keys->dim[1] >= 0 && keys->dim[1] < q->dim[1]))
+    if ((keys->dim[1] == 0 && q->dim[1] != 0) ||
+        (t->causal && q->dim[1] >= 0 && keys->dim[1] >= 0 && keys->dim[1] < q->dim[1]))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: %lld queries and %lld keys leave a query without a key", s->op->name,
                              (long long)q->dim[1], (long long)keys->dim[1]);
     s->out[0] = s->in[0];

@@ -294,7 +294,8 @@ typedef struct tp_optimizer_part {
 } tp_optimizer_part;
 TP_DEF tp_optimizer *tp_multi_optimizer(const tp_optimizer_part *parts, int n);
 /* Adds up gradients in slots <var>/AccumGrad and gives `opt` their sum (not their mean) at every niter-th call; in between
- * `opt` changes neither variables nor its own slots. The variable AccumGrad/counter counts the calls. [AccumGradOptimizer] */
+ * `opt` changes neither variables nor its own slots. The variable AccumGrad/counter counts the calls. global_step, and schedules
+ * that follow it, count each call, too. [AccumGradOptimizer] */
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
 /* For float16, whose small gradients vanish: the cost is multiplied by a scale (tp_optimizer_compute_gradients does it) and the
  * gradients are divided by it before `opt` uses them. If one of them is not finite, the update is skipped and the scale halved;

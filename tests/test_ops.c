@@ -1619,6 +1619,28 @@ TEST(results_of_mixed_and_missing_operands)
     tp_graph_free(g);
 }
 
+/* No queries and no keys, as at the start of a text: the result is empty, and so are the gradients. */
+TEST(attention_of_an_empty_sequence)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY, 8)), *y[2];
+    y[0] = tp_nn_attention(x, x, x, 2, true);
+    tp_gradients(tp_reduce_sum(y[0], NULL, 0, false), &x, 1, &y[1]);
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    CHECK_OK(tp_tensor_resize(&f.value, TP_F32, tp_make_shape(2, 0, 8)));
+    for (int k = 0; k < 3; k++) {
+        tp_session *s = open_session(g, k == 2 ? 3 : 1, k ? NULL : "naive");
+        const tp_tensor *out[2];
+        if (CHECK_OK(tp_session_run(s, &f, 1, y, 2, out)))
+            for (int i = 0; i < 2; i++) CHECK(out[i]->shape.ndim == 3 && out[i]->shape.dim[1] == 0);
+        tp_session_free(s);
+    }
+    tp_tensor_free(&f.value);
+    tp_graph_free(g);
+}
+
 /* A run rounds to nearest whatever the caller's mode is, and treats denormal numbers as zeros where the processor can; the caller's
  * mode is as it was afterwards. */
 TEST(a_run_has_a_float_mode_of_its_own)

@@ -2705,7 +2705,7 @@ static int values_and_gradient(tp_dtype dtype, tp_shape shape, const void *x, do
 /* As in PyTorch and of the layer PReLU, the derivative at 0 is the slope. */
 TEST(prelu_has_its_slope_at_zero)
 {
-    static const int64_t row[] = {1, 3}, one[] = {1};
+    static const int64_t row[] = {1, 3};
     static const float x[3] = {-2, 0, 2}, slope[1] = {0.25f};
     double y[16], dx[16];
     graph.n = 0;

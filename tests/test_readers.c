@@ -1442,7 +1442,7 @@ static const char *fields_of(const char *text, int n, int header, char separator
     out[0] = 0;
     if (tp_df_status(df) != TP_OK)
         snprintf(out, sizeof out, "%s",
-                 strstr(tp_last_error(), "t.csv") ? strstr(tp_last_error(), "t.csv") : tp_last_error());
+                 strstr(tp_last_error(), "/t.csv") ? strstr(tp_last_error(), "/t.csv") + 1 : tp_last_error());
     else
         for (int row = 0; tp_df_next(df, &dp) == TP_OK; row++)
             for (int i = 0; i < n; i++)

@@ -83,8 +83,9 @@ typedef struct tp_import_onnx_desc {
     /* TP_YES: float weights become trainable variables with their names, except for the running mean and variance of
      * BatchNormalization, which become variables that are not trained; default: they become constants. Weights are the
      * initializers of the file that have a dimension. In a file of tp_export_onnx those that were not trained there stay
-     * constants, unless .constants is given. A file of another program does not tell weights from other numbers: its causal masks, rotary tables and
-     * other buffers of floats are trained too, unless .constants names them. A BatchNormalization or Dropout in the file's
+     * constants, unless .constants is given. A file of another program does not tell weights from other numbers: its causal masks,
+     * rotary tables, scales of attention and other buffers of floats are trained too, unless .constants names them (an INFO line
+     * tells of those of one element). A BatchNormalization or Dropout in the file's
      * training mode is for inference in a tower for inference; in the main training tower the running mean and variance get
      * their updates in the collection TP_KEY_UPDATE_OPS */
     tp_tri trainable;
@@ -241,6 +242,8 @@ typedef struct tp__importer {
     tp__map statistics;  /* has the names of the weights that are running statistics of batch norms, with a value */
     tp__map untrained;   /* has the names that the file lists as no trained weights */
     int n_untrained;     /* how many of them stay constant */
+    int n_single;        /* how many trained weights have one element */
+    const char *single;  /* the first of them */
     tp_regex *constants; /* that of .constants; NULL: none */
     tp__nearest near;    /* the name that is most similar to it */
     bool has_constants;  /* .constants has matched a name */
@@ -4658,6 +4661,9 @@ static void tp__importer_variable(tp__importer *c, const char *name, tp__import_
     if (tp__map_get(&c->statistics, name)) {
         d.trainable = TP_NO;
         if (!tower || tower->is_main_training_tower || !tower->is_training) d.collection = TP_KEY_MODEL_VARIABLES;
+    } else if (tp_tensor_size(t) == 1) {
+        if (c->n_single == 0) c->single = name;
+        c->n_single++;
     }
     v->node[0] = tp_get_variable(g, &d);
     v->variable = true;
@@ -5269,6 +5275,17 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
                "place of "
                "its list",
                model_name, c.n_untrained);
+    if (st == TP_OK && c.n_single > 0 && !c.constants) {
+        tp__words name;
+        memset(&name, 0, sizeof name);
+        snprintf(name.text, sizeof name.text, "%s", c.single);
+        tp__no_control(name.text, false);
+        tp_log(
+            TP_LOG_INFO,
+            "%s: %d of the trained weights have one element each, as '%s': .constants keeps those that are factors of "
+            "a formula, like the scale of attention in files of PyTorch",
+            model_name, c.n_single, name.text);
+    }
     tp__importer_scratch(&c, true);
     for (int i = 0; i < c.all_values.n; i++) tp_tensor_free(&((tp__import_value *)c.all_values.item[i])->known);
     tp_free((void *)c.all_values.item);

@@ -685,10 +685,9 @@ typedef struct tp_cb_model_saver_desc {
     float keep_checkpoint_every_n_hours;
     /* folder of the checkpoints; default: the logger's directory; created if missing */
     const char *checkpoint_dir;
-    const char
-        /* collections of variables to save, beside global_step; default TP_KEY_GLOBAL_VARIABLES. A resume needs .session_init for
-         * weights that are in none of them, and begins the slots of an optimizer anew that are not. */
-        *var_collections[TP_MAX_NAMES + 1];
+    /* Collections of variables to save; global_step is saved with them. Default TP_KEY_GLOBAL_VARIABLES. After a resume, weights
+     * that are in none of them have the values that .session_init loads, and slots of the optimizer begin anew. */
+    const char *var_collections[TP_MAX_NAMES + 1];
     tp_checkpoint_format format; /* format of the checkpoints; default TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
@@ -5352,6 +5351,14 @@ static tp_status tp__saver_setup_graph(tp_callback *cb)
     return tp_make_dirs(s->dir);
 }
 
+/* Adds a variable to those that are saved, unless it is among them. There is room for it. v may be NULL. */
+static void tp__saver_take(tp__saver *s, tp_variable *v)
+{
+    bool taken = !v;
+    for (int i = 0; i < s->n_variable; i++) taken = taken || s->variable[i] == v;
+    if (!taken) s->variable[s->n_variable++] = v;
+}
+
 static tp_status tp__saver_variables(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
@@ -5368,21 +5375,13 @@ static tp_status tp__saver_variables(tp_callback *cb)
     for (int i = 0; i < s->n_collections; i++) {
         int n = 0;
         tp_node *const *nodes = tp_collection(cb->train->graph, s->collections[i], &n);
-        for (int k = 0; k < n; k++) {
-            tp_variable *v = tp_node_variable(nodes[k]);
-            bool twice = !v;
-            for (int q = 0; q < s->n_variable; q++) twice = twice || s->variable[q] == v;
-            if (!twice) s->variable[s->n_variable++] = v;
-        }
+        for (int k = 0; k < n; k++) tp__saver_take(s, tp_node_variable(nodes[k]));
     }
     if (s->n_variable == 0)
         return tp_fail(TP_ERR_NAME,
                        "ModelSaver: there is no variable in '%s'%s, so nothing would be saved: see .var_collections",
                        s->collections[0], s->n_collections > 1 ? " and the other collections" : "");
-    tp_variable *step = tp_find_variable(cb->train->graph, "global_step"); /* for a resume, and the checkpoint's name */
-    bool twice = !step;
-    for (int q = 0; q < s->n_variable; q++) twice = twice || s->variable[q] == step;
-    if (!twice) s->variable[s->n_variable++] = step;
+    tp__saver_take(s, tp_find_variable(cb->train->graph, "global_step")); /* a resume counts on from it */
     return TP_OK;
 }
 

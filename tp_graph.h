@@ -13407,7 +13407,8 @@ TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path)
     return TP_OK;
 }
 
-/* Restores the checkpoint that .auto_resume has found. Becomes the owner of `base`, see tp__restore; NULL: out of memory. */
+/* Returns what restores the checkpoint that .auto_resume has found; NULL: out of memory. Becomes the owner of `base` in any case; see
+ * tp__restore. */
 static TP__UNUSED tp_session_init *tp__resume_init(const char *path, tp_session_init *base)
 {
     tp_session_init *init = tp_saver_restore(path);
@@ -13416,6 +13417,7 @@ static TP__UNUSED tp_session_init *tp__resume_init(const char *path, tp_session_
         tp__session_init_delete(base);
         return NULL;
     }
+    if (base) base->owner_.who = "the resume";
     init->setup_graph = tp__restore_setup;
     r->resumes = true;
     r->base = base;

@@ -243,7 +243,7 @@ typedef struct tp__importer {
     tp__map untrained;   /* has the names that the file lists as no trained weights */
     int n_untrained;     /* how many of them stay constant */
     int n_single;        /* how many trained weights have one element */
-    const char *single;  /* the first of them */
+    const char *single;  /* the name of the first of them */
     tp_regex *constants; /* that of .constants; NULL: none */
     tp__nearest near;    /* the name that is most similar to it */
     bool has_constants;  /* .constants has matched a name */

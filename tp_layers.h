@@ -413,9 +413,10 @@ TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
 
 /* -- MultiHeadAttention: (B,T,C) -> (B,T,units): queries from x, keys and values from x or from another sequence
  *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection. There is no mask for padding. Attention
- *    with a mask is made of ops: y = tp_matmul(tp_softmax(tp_add(tp_matmul_ex(q, k, false, true), bias)), v) with q, k and v of one
- *    head (B,T,D), or of all (B,heads,T,D) and a bias that broadcasts to that, q already divided by sqrt(units/heads), and bias = tp_affine(real, 1e9f, -1e9f), where real (B,1,S) is 1 at real
- *    elements, 0 at padding. Variables Wq (C,units), Wk, Wv (D,units), Wo (units,units), bq, bk, bv, bo (units). */
+ *    with a mask is made of ops: y = tp_matmul(tp_softmax(tp_add(tp_matmul_ex(q, k, false, true), bias)), v), with q, k and v of one
+ *    head (B,T,size), or of all heads (B,heads,T,size), size being units/heads; q is already divided by sqrt(size).
+ *    bias = tp_affine(real, 1e9f, -1e9f), where real (B,1,S), or (B,1,1,S) for all heads, is 1 at real elements, 0 at padding.
+ *    Variables Wq (C,units), Wk, Wv (D,units), Wo (units,units), bq, bk, bv, bo (units). */
 typedef struct tp_multi_head_attention_desc {
     tp_at at_;
     const char *name;

@@ -1427,8 +1427,8 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
     return tp_optimizer_proxy(opt, "AccumGrad", tp__accum_apply, n);
 }
 
-/* Returns a gradient times a scalar factor. The product is float32 at least: in float16 a factor below 6e-8 is 0, and one below 6e-5
- * has few digits. */
+/* Returns a gradient times a scalar factor, in the gradient's type. Both are multiplied as float32 at least: in float16 a factor below
+ * 3e-8 is 0, one below 6e-5 has few digits, and small products are 0. */
 static tp_node *tp__gradient_times(tp_node *grad, tp_node *factor)
 {
     if (tp_is_poison(grad)) return grad;

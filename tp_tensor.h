@@ -1149,9 +1149,10 @@ typedef enum {
 
 /* Arithmetic in this file follows the C standard and gives the same bits, whatever options the rest of the program is built with.
  * Options like -Ofast and -ffast-math are switched off: with older gcc and with clang always; with gcc 12 and later, which define a
- * macro for each part of these options, if such a macro is defined. A product and a sum are not fused into one instruction, which
- * gcc does by default where the target has such an instruction (AArch64; x86 with -mfma) and -std is not strict. x87 (32-bit x86 without options, -mfpmath=387) does not round
- * to float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
+ * macro for each part of these options, if such a macro is defined. A product and a sum are two instructions, each of which rounds.
+ * Without an option like -std=c11, gcc makes one of them where the target has it (AArch64; x86 with -mfma): that is switched off, too.
+ * x87 (32-bit x86 without options, -mfpmath=387) does not round to float and double: gcc uses SSE2 here instead, which every processor
+ * since 2003 has. */
 #if defined(__GNUC__) && defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
 /* The target stays set until the end of the C file, because gcc cannot call static functions of another target. */
@@ -5748,7 +5749,7 @@ static void tp__float_mode_leave(unsigned mode)
 }
 #elif defined(__GNUC__) && \
     (defined(__aarch64__) || (defined(__arm__) && defined(__VFP_FP__) && !defined(__SOFTFP__) && defined(__ARM_FP)))
-#define TP__FLOAT_MODE 0x1000000u /* bit FZ alone, the same in both registers */
+#define TP__FLOAT_MODE 0x1000000u /* bit 24 of FPCR and of FPSCR: denormals are zero; all others: nearest, no traps */
 #ifdef __aarch64__
 #define TP__FLOAT_REGISTER_READ(m_)  __asm__ volatile("mrs %0, fpcr" : "=r"(m_))
 #define TP__FLOAT_REGISTER_WRITE(m_) __asm__ volatile("msr fpcr, %0" : : "r"(m_))

@@ -2794,7 +2794,7 @@ static void tp__job_watch(void *user)
     tp_mutex_unlock(j->lock);
 }
 
-/* Without the lock: who sets failed or completed has written the reason before. */
+/* Reads without the lock: the reason is written before failed or completed is set. */
 static tp_status tp__job_status(void)
 {
     const tp__job_state *j = &tp__job;

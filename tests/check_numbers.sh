@@ -119,7 +119,6 @@ fi
 same gcc gcc gcc-c11 gcc -std=c11 -O2
 [ "$(wc -l <"$dir/gcc.txt")" -gt 40 ] # it has printed something
 same gcc gcc-ofast ofast gcc -std=c11 -Ofast -ffp-contract=fast
-same gcc gcc-fma - gcc -std=gnu17 -O1 -mfma # gnu17 fuses products and sums
 refused constants_are_double gcc -fsingle-precision-constant
 if command -v clang >/dev/null; then
     same clang clang clang-c99 clang -std=c99 -O2
@@ -130,6 +129,8 @@ else echo "skip clang: Debian package clang is missing"; fi
 if [ "$(uname -m)" = x86_64 ]; then
     TP_ISA=sse2 "$dir/gcc" >"$dir/sse2.txt" 2>/dev/null
     same sse2 gcc-387 - gcc -O1 -mfpmath=387
+    if grep -qw fma /proc/cpuinfo; then same gcc gcc-fma - gcc -std=gnu17 -O1 -mfma # gnu17 fuses products and sums
+    else echo "skip -mfma: the processor does not have it"; fi
     if command -v i686-linux-gnu-gcc >/dev/null; then same sse2 i686 i686 i686-linux-gnu-gcc -std=c11 -O2 -static
     else echo "skip i686: Debian packages gcc-i686-linux-gnu, libc6-dev-i386-cross are missing"; fi
 else echo "skip x87: the processor is no x86-64"; fi

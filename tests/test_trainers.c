@@ -1000,10 +1000,12 @@ static void odd_folders(void)
     CHECK_OK(resume(&c));
     CHECK(c.starting_epoch == 3);
     memset(&c, 0, sizeof c); /* what was given gives way */
-    c.session_init = tp_just_current_session();
+    tp_session_init *given = c.session_init = tp_just_current_session();
     tp_test_keep_log();
     CHECK_OK(tp_auto_resume_train_config(&c));
     CHECK_HAS(tp_test_logged, "session_init arguments will be overwritten");
+    TEST_EXPECT_ERROR("the resume"); /* which may need it, and frees it */
+    tp_session_init_free(given);
     tp_session_init_free(c.session_init);
     memset(&c, 0, sizeof c); /* a .checkpoint is what session_init would be made from: it gives way too */
     c.checkpoint = "no-such-file";

@@ -412,10 +412,10 @@ TP_DEF tp_node *tp_basic_lstm_cell_(tp_node *x, const tp_basic_lstm_cell_desc *d
 TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
 
 /* -- MultiHeadAttention: (B,T,C) -> (B,T,units): queries from x, keys and values from x or from another sequence
- *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection. There is no mask for padding. Attention
- *    with a mask is made of ops: y = tp_matmul(tp_softmax(tp_add(tp_matmul_ex(q, k, false, true), bias)), v), with q, k and v of one
- *    head (B,T,size), or of all heads (B,heads,T,size), size being units/heads; q is already divided by sqrt(size).
- *    bias = tp_affine(real, 1e9f, -1e9f), where real (B,1,S), or (B,1,1,S) for all heads, is 1 at real elements, 0 at padding.
+ *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection.
+ *    Sequences of different lengths are padded to one length, and .mask hides the padding: it is 1 for a key that is attended to, 0
+ *    for padding, of any type, and has the shape (B,S), or (B,T,S) if it differs between queries. A query whose keys are all hidden
+ *    gets the mean of all values. With a mask the scores (B,heads,T,S) are computed by ops and stored, without one they are not.
  *    Variables Wq (C,units), Wk, Wv (D,units), Wo (units,units), bq, bk, bv, bo (units). */
 typedef struct tp_multi_head_attention_desc {
     tp_at at_;
@@ -424,6 +424,7 @@ typedef struct tp_multi_head_attention_desc {
     int units;                  /* size of queries, keys and values; default: C */
     tp_tri causal;              /* causal: a query does not attend to later keys; default TP_NO */
     tp_node *key, *value;       /* key: default the layer's input; value: default key */
+    tp_node *mask;              /* 1: the key is attended to, 0: it is hidden; default: no key is hidden */
     tp_tri use_bias;            /* whether a bias is added; default TP_YES */
     tp_init kernel_initializer; /* initial value of the weights; default glorot uniform */
     tp_init bias_initializer;   /* initial value of the biases; default zeros */
@@ -2834,6 +2835,7 @@ static const tp_layer_field tp__multi_head_attention_fields[] = {
     TP_LAYER_FIELD(tp_multi_head_attention_desc, causal),
     TP_LAYER_FIELD(tp_multi_head_attention_desc, key),
     TP_LAYER_FIELD(tp_multi_head_attention_desc, value),
+    TP_LAYER_FIELD(tp_multi_head_attention_desc, mask),
     TP_LAYER_FIELD(tp_multi_head_attention_desc, use_bias),
     TP_LAYER_INIT(tp_multi_head_attention_desc, kernel_initializer),
     TP_LAYER_INIT(tp_multi_head_attention_desc, bias_initializer),
@@ -2860,10 +2862,64 @@ static tp_node *tp__attention_projection(tp_node *x, const char *w, const char *
                           TP_NHWC);
 }
 
+/* (B,T,units) -> (B,heads,T,units/heads); neither B nor T need be known. */
+static tp_node *tp__attention_heads(tp_node *x, int heads)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_node **part = (tp_node **)tp_calloc((size_t)heads, sizeof *part), *y;
+    if (!part) return tp__layer_fail(g, TP_ERR_NOMEM, "no memory for %d heads", heads);
+    (void)tp_split(x, heads, 2, part);
+    y = tp_stack(part, heads, 1);
+    tp_free((void *)part);
+    return y;
+}
+/* 0, -1, -2, .. along axis 1 of x, whose other axes keep their sizes: places counted from the end of a sequence. */
+static tp_node *tp__places_from_end(tp_node *x) { return tp_cumsum(tp_fill_like(x, -1.0f), 1, true, true); }
+/* What is added to the scores: 0 for a visible key, -1e30 for a hidden one. Its shape is (B,1,1 or T,S). */
+static tp_node *tp__attention_bias(tp_node *mask, tp_node *q, tp_node *k, bool causal)
+{
+    const int64_t begin[3] = {0, 0, 0}, size[3] = {-1, -1, 1};
+    tp_node *visible = tp_stop_gradient(tp_cast(mask, TP_F32));
+    while (visible->shape.ndim < 4 && !tp_is_poison(visible)) visible = tp_expand_dims(visible, 1);
+    if (causal) { /* both sequences end at the same time: key j is visible to query i if j - S <= i - T */
+        tp_node *i = tp__places_from_end(tp_cast(tp_slice(q, begin, size), TP_F32));
+        tp_node *j = tp__places_from_end(tp_cast(tp_slice(k, begin, size), TP_F32));
+        i = tp_expand_dims(i, 1), j = tp_expand_dims(tp_expand_dims(tp_squeeze(j, 2), 1), 1);
+        visible = tp_minimum(visible, tp_clip(tp_affine(tp_sub(i, j), 1.0f, 1.0f), 0.0f, 1.0f));
+    }
+    return tp__stays_float32(tp_affine(visible, 1e30f, -1e30f));
+}
+static bool tp__mask_fits(const tp_shape *mask, const tp_shape *q, const tp_shape *k)
+{
+    tp_shape whole = *q; /* (B,T,S), or (1,T,S) */
+    whole.dim[2] = k->dim[1];
+    if (mask->ndim == 2) whole.ndim = 2, whole.dim[1] = k->dim[1];
+    if (mask->ndim > 0 && mask->dim[0] == 1) whole.dim[0] = 1;
+    return (mask->ndim == 2 || mask->ndim == 3) && tp_shape_compatible(mask, &whole);
+}
+/* Attention by ops, in which a mask hides keys. */
+static tp_node *tp__masked_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal, tp_node *mask)
+{
+    const float scale = 1.0f / sqrtf((float)(q->shape.dim[2] / heads));
+    tp_node *bias = tp__attention_bias(mask, q, k, causal);
+    k = tp__attention_heads(k, heads), v = tp__attention_heads(v, heads);
+    tp_node *scores = tp_matmul_ex(tp_affine(tp__attention_heads(q, heads), scale, 0.0f), k, false, true);
+    const tp_dtype wide = q->dtype == TP_F64 ? TP_F64 : TP_F32; /* float16 has no -1e30 */
+    tp_node *p = tp_softmax(tp__stays_float32(tp_add(tp_cast(scores, wide), tp_cast(bias, wide))));
+    tp_node *y = tp_matmul(tp_cast(p, v->dtype), v);
+    tp_node **part = (tp_node **)tp_calloc((size_t)heads, sizeof *part);
+    if (!part) return tp__layer_fail(tp_node_graph(q), TP_ERR_NOMEM, "no memory for %d heads", heads);
+    (void)tp_unstack(y, 1, heads, part);
+    y = tp_concat(part, heads, 2);
+    tp_free((void *)part);
+    return y;
+}
+
 static tp_node *tp__multi_head_attention_build(tp_node *x, const void *desc)
 {
     const tp_multi_head_attention_desc *d = (const tp_multi_head_attention_desc *)desc;
     tp_graph *g = tp_node_graph(x);
+    char t[TP_SHAPE_TEXT], of_q[TP_SHAPE_TEXT], of_k[TP_SHAPE_TEXT];
     if (!tp__layer_float_input("MultiHeadAttention", x)) return tp_poison(g);
     const int64_t units = d->units ? d->units : x->shape.ndim == 3 ? x->shape.dim[2] : 0;
     if (d->heads == 0)
@@ -2878,7 +2934,15 @@ static tp_node *tp__multi_head_attention_build(tp_node *x, const void *desc)
     tp_node *k = tp__attention_projection(key, "Wk", "bk", units, d);
     tp_node *v = tp__attention_projection(d->value ? d->value : key, "Wv", "bv", units, d);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
-    return tp__attention_projection(tp_nn_attention(q, k, v, d->heads, d->causal == TP_YES), "Wo", "bo", units, d);
+    const bool causal = d->causal == TP_YES;
+    if (!d->mask) return tp__attention_projection(tp_nn_attention(q, k, v, d->heads, causal), "Wo", "bo", units, d);
+    if (!tp__mask_fits(&d->mask->shape, &q->shape, &k->shape))
+        return tp__layer_fail(g, TP_ERR_SHAPE,
+                              "MultiHeadAttention has a .mask of shape %s, which must be (B,S) or (B,T,S): the "
+                              "queries are (B,T,%lld), here %s, the keys (B,S,%lld), here %s",
+                              tp_shape_text(&d->mask->shape, t), (long long)units, tp_shape_text(&q->shape, of_q),
+                              (long long)units, tp_shape_text(&k->shape, of_k));
+    return tp__attention_projection(tp__masked_attention(q, k, v, d->heads, causal, d->mask), "Wo", "bo", units, d);
 }
 
 TP__LAYER_TYPE("MultiHeadAttention", multi_head_attention, tp__multi_head_attention_fields, true, false, false);

@@ -4,7 +4,7 @@ after three steps.   python3 tests/ref_layers.py > tests/ref_layers.txt      (te
 A case is
     case <layer, or sym.function> <1 in a training tower, 0 in one for inference>
     x <f, or the number of different integers> <seed> <dims...>
-    in <option that takes a node, or state.h, state.c; labels are 0 and 1> <seed> <dims...>
+    in <option that takes a node, or state.h, state.c; labels and masks are 0 and 1> <seed> <dims...>
     opt <i, f, a for an activation> <option> <value>
     var <name> <seed> <scale> <offset> <dims...>     offset + scale * what value() says
     y <dims...> | <values...>
@@ -62,7 +62,7 @@ def case(layer, x, fn, opts=None, vars=None, ins=None, train=1, vocab=0, stats=N
     for k, (name, shape) in enumerate(ins.items()):
         print('in %s %d %s' % (name, seed + 10 + k, ' '.join(map(str, shape))))
         others[name] = floats(seed + 10 + k, shape)
-        if name == 'labels':
+        if name in ('labels', 'mask'):
             others[name] = (others[name] >= 0).double()
     for name, v in opts.items():
         print('opt %s %s %s' % ('a' if isinstance(v, str) else 'f' if isinstance(v, float) else 'i', name, v))
@@ -488,7 +488,16 @@ def attention(o, units):
 
         def split(a):
             return a.reshape(a.shape[0], a.shape[1], heads, -1).transpose(1, 2)
-        y = F.scaled_dot_product_attention(split(project(x, 'q')), split(project(k, 'k')), split(project(val, 'v')), is_causal=o.get('causal') == YES)
+        q, k, val = split(project(x, 'q')), split(project(k, 'k')), split(project(val, 'v'))
+        if 'mask' in ins:
+            mask = ins['mask'] > 0
+            mask = (mask[:, None, None] if mask.dim() == 2 else mask[:, None]).expand(q.shape[0], 1, q.shape[2], k.shape[2])
+            if o.get('causal') == YES:
+                mask = mask & torch.ones_like(mask).tril(k.shape[2] - q.shape[2])
+            bias = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, -1e30)  # hides all keys of a query: the mean of the values
+            y = torch.softmax(q @ k.transpose(2, 3) / q.shape[3] ** 0.5 + bias, 3) @ val
+        else:
+            y = F.scaled_dot_product_attention(q, k, val, is_causal=o.get('causal') == YES)
         return project(y.transpose(1, 2).reshape(x.shape[0], x.shape[1], units), 'o')
     return f
 
@@ -506,6 +515,13 @@ def run_attention():
         if value_:
             ins['value'] = value_
         case('MultiHeadAttention', x, attention(o, u), o, v, ins=ins)
+    for o, x, key, mask in [(dict(heads=2), (3, 4, 2), 0, (3, 4)), (dict(heads=1), (2, 3, 2), 0, (2, 3, 3)), (dict(heads=2, causal=YES), (2, 4, 4), 0, (2, 4)), (dict(heads=3, units=6), (2, 2, 2), (2, 5, 3), (2, 5)), (dict(heads=2, units=4, causal=YES, use_bias=NO), (2, 2, 2), (2, 4, 3), (2, 2, 4)), (dict(heads=1), (4, 2, 1), (4, 3, 1), (1, 2, 3))]:
+        u = o.get('units', x[2])
+        d = key[2] if key else x[2]
+        v = dict(Wq=(x[2], u), bq=(u,), Wk=(d, u), bk=(u,), Wv=(d, u), bv=(u,), Wo=(u, u), bo=(u,))
+        if o.get('use_bias') == NO:
+            v = {k: a for k, a in v.items() if k[0] == 'W'}
+        case('MultiHeadAttention', x, attention(o, u), o, v, ins=dict(key=key, mask=mask) if key else dict(mask=mask))
 
 
 def shuffle(x, n, nchw, to_space):

@@ -1541,6 +1541,16 @@ static const char *wrong_option(int i, tp_graph *g)
           "w: input is (?,10), MultiHeadAttention needs (B,T,C)")
     WRONG(i, tp_multi_head_attention(seq, "w", .heads = 2, .key = flat),
           "w: input is (?,10), MultiHeadAttention needs (B,T,C)")
+    WRONG(i, tp_multi_head_attention(seq, "w", .heads = 2, .mask = tp_placeholder(g, "m", TP_F32, tp_make_shape(2, 4))),
+          "w: MultiHeadAttention has a .mask of shape (2,4), which must be (B,S) or (B,T,S): the queries are (B,T,6), "
+          "here (?,5,6), the keys (B,S,6), here (?,5,6)")
+    WRONG(i, tp_multi_head_attention(seq, "w", .heads = 2, .mask = tp_placeholder(g, "m", TP_F32, tp_make_shape(5))),
+          "w: MultiHeadAttention has a .mask of shape (5)")
+    WRONG(i, tp_multi_head_attention(seq, "w", .heads = 2, .mask = tp_placeholder(g, "m", TP_F32, tp_make_shape(2, 1))),
+          "w: MultiHeadAttention has a .mask of shape (2,1)")
+    WRONG(i,
+          tp_multi_head_attention(seq, "w", .heads = 2, .mask = tp_placeholder(g, "m", TP_F32, tp_make_shape(2, 4, 5))),
+          "w: MultiHeadAttention has a .mask of shape (2,4,5)")
     WRONG(i, tp_bn_relu(seq, "w"), "w/bn: input is (?,5,6), BatchNorm needs")
     WRONG(i, tp_depth_to_space(odd, 2, TP_NHWC),
           "depth_to_space: input is (?,7,8,3), whose channels are no multiple of the block, 2")
@@ -1563,7 +1573,7 @@ TEST(each_wrong_option_of_each_layer_is_a_sentence)
         }
         done(g);
         if (!part) {
-            CHECK(i == 101);
+            CHECK(i == 105);
             break;
         }
     }
@@ -1748,6 +1758,87 @@ TEST(the_other_layers_make_this)
     MAKES("(?,4,4,16)", "", tp_space_to_depth(x, 2, TP_NHWC));
     MAKES("(?,16,4,3)", "", tp_space_to_depth(chw, 2, TP_NCHW));
     MAKES("(?,8,8,4)", "", tp_space_to_depth(x, 1, TP_NHWC));
+}
+
+/* Two layers with the same weights, of which one has a mask, of each type, over sequences whose sizes only the run knows. A mask of
+ * ones hides nothing: the results agree. Hidden elements have no influence: neither has a derivative, nor changes what a visible
+ * one gives. */
+static void a_mask_of_attention(tp_dtype dtype, bool causal)
+{
+    enum { B = 2, T = 5, C = 6, SEEN = 3 };
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY, C)),
+            *mask = tp_placeholder(g, "mask", dtype, tp_make_shape(TP_ANY, TP_ANY)), *fetch[3], *dx = NULL;
+    fetch[0] = tp_multi_head_attention(x, "att", .heads = 2, .causal = causal ? TP_YES : TP_NO);
+    const tp_variable_scope_desc again = {.reuse = TP_REUSE_YES};
+    tp_variable_scope_push(g, &again);
+    fetch[1] = tp_multi_head_attention(x, "att", .heads = 2, .causal = causal ? TP_YES : TP_NO, .mask = mask);
+    tp_variable_scope_pop(g);
+    tp_node *seen = tp_slice(fetch[1], (const int64_t[]){0, 0, 0}, (const int64_t[]){-1, SEEN, -1});
+    tp_gradients(tp_sum(tp_square(seen)), &x, 1, &dx);
+    fetch[2] = dx;
+    shape_is(fetch[1], "(?,?,6)");
+    ok(g);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    float data[B * T * C];
+    double first[B * SEEN * C];
+    tp_feed feed[2] = {{x, {0}}, {mask, {0}}};
+    for (int i = 0; i < B * T * C; i++) data[i] = (float)((i * 37) % 23) / 8 - 1;
+    tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(B, T, C), data);
+    if (!CHECK(s != NULL) || !CHECK_OK(tp_tensor_resize(&feed[1].value, dtype, tp_make_shape(B, T)))) return;
+    for (int hides = 0; hides < 3; hides++) { /* nothing; the last elements; the same ones with other values */
+        const tp_tensor *v[3];
+        for (int i = 0; i < B * T; i++) tp_tensor_set(&feed[1].value, i, !hides || i % T < SEEN);
+        for (int i = 0; hides == 2 && i < B * T * C; i++)
+            if (i / C % T >= SEEN) data[i] = 9 - data[i];
+        if (!CHECK_OK(tp_session_run(s, feed, 2, fetch, 3, v))) break;
+        for (int i = 0; i < B * T * C; i++) {
+            const int t = i / C % T, at = i / (T * C) * SEEN * C + i % (T * C);
+            const double y = tp_tensor_get(v[1], i);
+            if (hides == 0) CHECK_NEAR(y, tp_tensor_get(v[0], i), 1e-6, 1e-5);
+            else if (t >= SEEN) CHECK(tp_tensor_get(v[2], i) == 0);
+            else if (hides == 1) first[at] = y;
+            else CHECK(y == first[at]);
+            if (hides == 1 && t == SEEN - 1) CHECK(tp_tensor_get(v[2], i) != 0);
+            if (hides == 1 && t == 0 && !causal) CHECK(y != tp_tensor_get(v[0], i));
+        }
+    }
+    tp_tensor_free(&feed[1].value);
+    tp_session_free(s);
+    done(g);
+}
+TEST(masks_of_attention)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_I32, TP_BOOL, TP_U8, TP_F16};
+    for (int i = 0; i < 2 * TP_COUNT(dtypes); i++) a_mask_of_attention(dtypes[i / 2], i % 2 != 0);
+}
+
+/* A query whose keys are all hidden gets the mean of the values, in each precision; 1e30 is more than a float16 holds. */
+TEST(queries_whose_keys_are_all_hidden)
+{
+    static const tp_precision precisions[] = {TP_PRECISION_F32, TP_PRECISION_F16, TP_PRECISION_BF16};
+    for (int i = 0; i < TP_COUNT(precisions); i++) {
+        tp_graph *g = tower(false);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 4, 2)), *none = tp_zeros_like(tp_const(g, 0)), *y;
+        none = tp_reshape(tp_tile(tp_reshape(none, 1, 1), (const int64_t[]){1, 4}), 1, 4);
+        y = tp_multi_head_attention(x, "att", .heads = 1, .mask = none, .use_bias = TP_NO);
+        ok(g);
+        tp_session *s = tp_session_new(g, &(tp_session_config){.precision = precisions[i]});
+        static const float data[8] = {1, 2, 3, -4, -5, 6, 3, 0}, unit[4] = {1, 0, 0, 1};
+        static const char *const names[] = {"att/Wq", "att/Wk", "att/Wv", "att/Wo"};
+        tp_feed feed = {x, {0}};
+        tp_tensor w;
+        memset(&w, 0, sizeof w);
+        tp_tensor_view(&w, TP_F32, tp_make_shape(2, 2), unit);
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape(1, 4, 2), data);
+        const tp_tensor *out = NULL;
+        for (int k = 0; k < 4 && CHECK(s != NULL); k++) CHECK_OK(tp_session_load(s, tp_find_variable(g, names[k]), &w));
+        if (s && CHECK_OK(tp_session_run(s, &feed, 1, &y, 1, &out)))
+            for (int e = 0; e < 8; e++) CHECK_NEAR(tp_tensor_get(out, e), e % 2 ? 1.0 : 0.5, 1e-6, 0);
+        tp_session_free(s);
+        done(g);
+    }
 }
 
 /* A layer's variables under all their keys; what is asked for in vain is compared with what there is. */

@@ -25,6 +25,12 @@ typedef struct layer_case {
     option opt[12];
 } layer_case;
 
+/* Whether this input has the integers 0 and 1, to which no gradient flows. */
+static int of_zeros_and_ones(const numbers *a)
+{
+    return strcmp(a->name, "labels") == 0 || strcmp(a->name, "mask") == 0;
+}
+
 /* ref_layers.py's value() */
 static float value(int seed, int i)
 {
@@ -228,7 +234,7 @@ static void run_case(const layer_case *c, bool blind)
         const numbers *a = &c->in[i];
         tp_shape si = shape_of(a);
         if (a->ndim > 1 && strcmp(a->name, "unpool_mat") != 0) si.dim[0] = TP_ANY;
-        in[i + 1] = tp_placeholder(g, "other", strcmp(a->name, "labels") == 0 ? TP_I32 : TP_F32, si);
+        in[i + 1] = tp_placeholder(g, "other", of_zeros_and_ones(a) ? TP_I32 : TP_F32, si);
         if (strcmp(a->name, "state.h") == 0) state.h = in[i + 1];
         else if (strcmp(a->name, "state.c") == 0) state.c = in[i + 1];
         else if (t) set_option(t, desc.bytes, a->name, &in[i + 1], sizeof in[0]);
@@ -241,7 +247,7 @@ static void run_case(const layer_case *c, bool blind)
     int n_xs = 0, n_fetch = 0, n_updates = 0;
     if (!c->vocab) xs[n_xs++] = x;
     for (int i = 0; i < c->n_in; i++)
-        if (strcmp(c->in[i].name, "labels") != 0) xs[n_xs++] = in[i + 1];
+        if (!of_zeros_and_ones(&c->in[i])) xs[n_xs++] = in[i + 1];
     for (int i = 0; i < c->n_dvar; i++) {
         char name[80];
         snprintf(name, sizeof name, "l/%s", c->dvar[i].name);
@@ -258,7 +264,7 @@ static void run_case(const layer_case *c, bool blind)
     fetch[n_fetch++] = y;
     if (!c->vocab) want[k++] = &c->dx;
     for (int i = 0; i < c->n_in; i++) {
-        if (strcmp(c->in[i].name, "labels") == 0) continue;
+        if (of_zeros_and_ones(&c->in[i])) continue;
         want[k] = NULL;
         for (int j = 0; j < c->n_din; j++)
             if (atoi(c->din[j].name) == i) want[k] = &c->din[j];
@@ -298,7 +304,7 @@ static void run_case(const layer_case *c, bool blind)
         for (int i = 0; i <= c->n_in; i++) {
             feed[n_feed].node = in[i];
             fill(&feed[n_feed++].value, i ? &c->in[i - 1] : &c->x, i ? c->in[i - 1].seed : c->x.seed + step,
-                 i ? 2 * (strcmp(c->in[i - 1].name, "labels") == 0) : c->vocab);
+                 i ? 2 * of_zeros_and_ones(&c->in[i - 1]) : c->vocab);
         }
         numbers of_r = c->y;
         of_r.scale = 1;

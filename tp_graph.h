@@ -13101,9 +13101,18 @@ static tp_status tp__check_saved_counts(const tp_dict *d, const char *path)
     return st == TP_OK ? tp__check_saved_state(d, path) : st;
 }
 
+/* The length of the first few names of a list "a, b, ..", for a sentence. */
+static int tp__first_names(const char *list)
+{
+    size_t n = strlen(list), k = n < 80 ? n : 80;
+    while (k < n && list[k] != ',') k++;
+    return (int)k;
+}
 /* The file has variables, but none of the model's weights that fits: it is another model's. .relaxed is warned, as tensorpack's
- * ignore_mismatch makes no mismatch an error. Programs' own dicts and predictors, which have a sentence of their own, are left alone. */
-static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
+ * ignore_mismatch makes no mismatch an error. Programs' own dicts and predictors, which have a sentence of their own, are left alone.
+ * The lists of names are those that only the graph and only the file have; NULL: none. */
+static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s, const char *graph_only,
+                                     const char *file_only)
 {
     if (r->resumes)
         return tp_fail(TP_ERR_NAME,
@@ -13114,10 +13123,14 @@ static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
     if (r->relaxed && !s->for_predictor)
         tp_log(TP_LOG_WARN, "%s has none of the model's weights, or none that fits: they all keep their values", file);
     if ((r->from_dict && !r->dict_is_file) || r->relaxed || s->for_predictor) return TP_OK;
-    return tp_fail(TP_ERR_NAME,
-                   "%s is of another model, it has none of this one's weights: are layers named as they were "
-                   "when it was trained? (.relaxed of tp_saver_restore_ex takes it)",
-                   file);
+    if (!graph_only) graph_only = "others"; /* no memory for the list */
+    if (!file_only) file_only = "others";
+    const int model = tp__first_names(graph_only), in_file = tp__first_names(file_only);
+    return tp_fail(
+        TP_ERR_NAME,
+        "%s is of another model, it has none of this one's weights: are layers named as they were "
+        "when it was trained? The model has %.*s%s, the file %.*s%s (.relaxed of tp_saver_restore_ex takes it)",
+        file, model, graph_only, graph_only[model] ? ", .." : "", in_file, file_only, file_only[in_file] ? ", .." : "");
 }
 
 /* What a restore does: it is all found and checked before the first variable is loaded, so that a restore that is refused leaves
@@ -13294,7 +13307,7 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
     if (st == TP_OK) tp__list_unused(r, s, d, p.used, &file_only);
     tp__no_control(file_only.data, false);
     if (st == TP_OK && p.weights > 0 && p.found == 0 && (file_only.len > 0 || p.skipped > 0))
-        st = tp__restore_nothing(r, s);
+        st = tp__restore_nothing(r, s, p.graph_only.data, file_only.data);
     if (st == TP_OK && r->base && r->base->run && p.found < p.weights) {
         tp_log(TP_LOG_INFO, "%s has %d of the model's %d weights: session_init loads the others.", r->path, p.found,
                p.weights);

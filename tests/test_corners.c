@@ -420,6 +420,9 @@ TEST(a_restore_tells_options_that_change_nothing)
     memset(&d, 0, sizeof d);
     add_item(&d, "w", TP_F32, shape(1, 2, 0, 0, 0), 5);
     add_item(&d, "in_file", TP_F32, shape(1, 2, 0, 0, 0), 5);
+    add_item(&d, "in_file_under_a_name_that_is_long_enough_to_end_what_a_sentence_says/W", TP_F32, shape(1, 2, 0, 0, 0),
+             5);
+    add_item(&d, "last", TP_F32, shape(1, 2, 0, 0, 0), 5);
     CHECK_OK(tp_save_checkpoint_vars(&d, path));
     tp_saver_restore_desc r;
     memset(&r, 0, sizeof r);
@@ -430,8 +433,11 @@ TEST(a_restore_tells_options_that_change_nothing)
     CHECK(!strstr(tp_test_logged, ".ignore has 'w'") && !strstr(tp_test_logged, "in_file',") &&
           !strstr(tp_test_logged, ".prefix"));
     r.prefix = "nett", r.n_ignore = 0;
-    CHECK_ERR(loaded(g, tp_saver_restore_ex(&r), w, &last), TP_ERR_NAME,
-              "is of another model, it has none of this one's weights");
+    CHECK_ERR(
+        loaded(g, tp_saver_restore_ex(&r), w, &last), TP_ERR_NAME,
+        "is of another model, it has none of this one's weights: are layers named as they were when it was "
+        "trained? The model has net/w, the file w, in_file, in_file_under_a_name_that_is_long_enough_to_end_what_a_"
+        "sentence_says/W, .. (.relaxed of tp_saver_restore_ex takes it)");
     CHECK_HAS(tp_test_logged, ".prefix is 'nett', but no variable's name begins with 'nett/'");
     for (int way = 0; way < 3; way++) { /* a trainer takes NULL for "restore nothing", so this is no NULL */
         static const char *const gap[] = {"a", NULL};

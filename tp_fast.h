@@ -4873,6 +4873,19 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
     X(4, 1, 1)      \
     X(5, 1, 2)      \
     X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
+/* Moves the addresses that mr rows use to the next k; the asm makes the compiler keep them in registers. */
+#define TP__EVEN_STEP(mr_, step_)      \
+    TP__EVEN_MOVE(a0, true, step_)     \
+    TP__EVEN_MOVE(a1, mr_ > 3, step_)  \
+    TP__EVEN_MOVE(a2, mr_ > 6, step_)  \
+    TP__EVEN_MOVE(a3, mr_ > 9, step_)  \
+    TP__EVEN_MOVE(a4, mr_ > 12, step_) \
+    TP__EVEN_MOVE(a5, mr_ > 15, step_)
+#define TP__EVEN_MOVE(a_, used_, step_) \
+    if (used_) {                        \
+        a_ += step_;                    \
+        __asm__("" : "+r"(a_));         \
+    }
 TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 {
     const V zero = vset(0.0f);
@@ -4891,9 +4904,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
     if (mr > i) p##i = vfma(vset(a##r[k * gap]), b0, p##i);
             TP__EVEN(X)
 #undef X
-            a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
-            /* makes the compiler keep these six addresses; sixteen would not fit into registers */
-            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
+            TP__EVEN_STEP(mr, step)
         }
         b += run->skip;
     } while (++run != last);
@@ -4985,9 +4996,7 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
     }
             TP__EVEN(X)
 #undef X
-            a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
-            /* makes the compiler keep these six addresses in registers */
-            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
+            TP__EVEN_STEP(mr, step)
         }
         float *const c0 = t->c + row * t->c_gap, *c = c0;
         if (t->add) {
@@ -5183,6 +5192,8 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 #undef TP__WIDEST
 #undef TP__WIDE_VECTORS
 #undef TP__EVEN
+#undef TP__EVEN_STEP
+#undef TP__EVEN_MOVE
 #endif
 #if TP__WIDE
 /* -- rows of C -= rate A B, for few k ---------------------------------------------------------------------- */

@@ -685,8 +685,9 @@ typedef struct tp_cb_model_saver_desc {
     float keep_checkpoint_every_n_hours;
     /* folder of the checkpoints; default: the logger's directory; created if missing */
     const char *checkpoint_dir;
-    /* Collections of variables to save; global_step is saved with them. Default TP_KEY_GLOBAL_VARIABLES. After a resume, weights
-     * that are in none of them have the values that .session_init loads, and slots of the optimizer begin anew. */
+    /* Collections of variables to save; global_step is saved with them, and what HyperParamSetters set, such as learning_rate.
+     * Default TP_KEY_GLOBAL_VARIABLES. After a resume, other variables have the values that .session_init loads, or begin anew,
+     * as slots of the optimizer do; .run_before of RunOp does not run again. */
     const char *var_collections[TP_MAX_NAMES + 1];
     tp_checkpoint_format format; /* format of the checkpoints; default TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
@@ -2008,6 +2009,7 @@ TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *k
 /* -- states of all callbacks, including those inside wrappers, under names that do not depend on the order of the list */
 
 #define TP__CALLBACK_STATE "tp:callback/"
+#define TP__LOCAL_STATE    "tp:local/" /* variables that no saver saves, by their names */
 
 typedef tp_status (*tp__visit_fn)(tp_callback *cb, void *user);
 
@@ -2135,7 +2137,7 @@ static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool sav
         const tp_variable *v = tp_node_variable(local[i]);
         if (!v || !written[v->id]) continue;
         bool is_same = false;
-        char *name = tp__prefixed("tp:local/", v->name);
+        char *name = tp__prefixed(TP__LOCAL_STATE, v->name);
         if (!name) st = TP_ERR_NOMEM;
         else if (!save) st = tp__load_copy(train->session, v, tp__dict_get(d, name));
         else st = tp__read_copy(train->session, v, &value, &is_same);
@@ -2150,21 +2152,6 @@ static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool sav
     return st;
 }
 
-static void tp__forget_state(tp_dict *d)
-{
-    int kept = 0;
-    for (int i = 0; i < d->n; i++) { /* removes entries of an earlier checkpoint */
-        if (strncmp(d->item[i].name, TP__CALLBACK_STATE, strlen(TP__CALLBACK_STATE)) == 0 ||
-            strncmp(d->item[i].name, "tp:local/", 9) == 0) {
-            tp_free(d->item[i].name);
-            tp_tensor_free(&d->item[i].value);
-        } else {
-            d->item[kept++] = d->item[i];
-        }
-    }
-    d->n = kept;
-}
-
 /* "tp:epoch" is {number of complete epochs, 1 if no step of the next epoch is finished}, "tp:local_step" the last finished
  * step of the epoch, "tp:callbacks" the prefixes of all callbacks. train->local_step is not enough: when a training is
  * stopped, that step may not be finished. */
@@ -2175,7 +2162,8 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
     tp__saving s;
     memset(&s, 0, sizeof s);
     s.d = d;
-    tp__forget_state(d);
+    tp__dict_drop(d, TP__CALLBACK_STATE); /* of an earlier checkpoint */
+    tp__dict_drop(d, TP__LOCAL_STATE);
     const bool begun = train->epoch_num >= train->starting_epoch;
     const bool over = begun && train->local_step == train->steps_per_epoch - 1 && !train->within_;
     const bool no_step = over || ((train->within_ || !begun) && train->done_ == 0);
@@ -5320,7 +5308,8 @@ typedef struct tp__checkpoint {
 
 /* Name of the checkpoint that is written after Ctrl-C. It has no step in its name and does not count for max_to_keep. It is
  * deleted when the next checkpoint is written, so that it does not affect which other checkpoints are kept. */
-#define TP__INTERRUPTED "interrupted"
+#define TP__INTERRUPTED      "interrupted"
+#define TP__KEY_HYPER_PARAMS "tp/hyper_params" /* a collection: the variables that hyper parameters are */
 
 typedef struct tp__saver {
     int max_to_keep;   /* number of checkpoints to keep; -1: all */
@@ -5369,7 +5358,10 @@ static tp_status tp__saver_variables(tp_callback *cb)
         n_total += n;
     }
     if (!s->n_collections) return TP_OK;
-    s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)n_total + 2) * sizeof *s->variable);
+    int n_set = 0;
+    tp_node *const *set = tp_collection(cb->train->graph, TP__KEY_HYPER_PARAMS, &n_set);
+    s->variable =
+        (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)n_total + (size_t)n_set + 1) * sizeof *s->variable);
     if (!s->variable) return TP_ERR_NOMEM;
     s->n_variable = 0;
     for (int i = 0; i < s->n_collections; i++) {
@@ -5381,7 +5373,9 @@ static tp_status tp__saver_variables(tp_callback *cb)
         return tp_fail(TP_ERR_NAME,
                        "ModelSaver: there is no variable in '%s'%s, so nothing would be saved: see .var_collections",
                        s->collections[0], s->n_collections > 1 ? " and the other collections" : "");
-    tp__saver_take(s, tp_find_variable(cb->train->graph, "global_step")); /* a resume counts on from it */
+    /* A resume counts on from the step. It does not set again what callbacks have set. */
+    tp__saver_take(s, tp__variable_named(cb->train->graph, "global_step"));
+    for (int i = 0; i < n_set; i++) tp__saver_take(s, tp_node_variable(set[i]));
     return TP_OK;
 }
 
@@ -6966,7 +6960,7 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
             TP_ERR_STATE,
             "the parameter '%s' belongs to no training: in a callback of your own set its .train to cb->train",
             p->name);
-    const tp_graph *g = p->train->graph;
+    tp_graph *g = p->train->graph;
     v->variable = g ? tp__variable_named(g, p->name) : NULL;
     if (!v->variable) {
         char text[TP__NEAREST_TEXT] = "";
@@ -6990,6 +6984,8 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
     }
     if (!p->get_array && v->variable->shape.ndim != 0)
         return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar: see tp_param_graph_var_array", p->name);
+    if (!v->variable->local) tp_collection_add(g, TP__KEY_HYPER_PARAMS, v->variable->node);
+    if (tp_graph_status(g) != TP_OK) return tp_graph_status(g);
     return tp_tensor_resize(&v->value, v->variable->dtype, v->variable->shape);
 }
 

@@ -13015,6 +13015,20 @@ static tp_status tp__restore_state(tp_session *s, const char *name, const tp_ten
             tp__make_printable(&old, (const char *)value->data, size), isa, old.text);
     return TP_OK;
 }
+/* Removes the entries whose names begin with `prefix`. */
+static void tp__dict_drop(tp_dict *d, const char *prefix)
+{
+    int kept = 0;
+    for (int i = 0; i < d->n; i++) {
+        if (strncmp(d->item[i].name, prefix, strlen(prefix)) != 0) {
+            d->item[kept++] = d->item[i];
+            continue;
+        }
+        tp_free(d->item[i].name);
+        tp_tensor_free(&d->item[i].value);
+    }
+    d->n = kept;
+}
 /* Restores the state of the checkpoint that is in no variable. */
 static tp_status tp__restore_states(tp_session *s, const tp_dict *d)
 {
@@ -13166,9 +13180,10 @@ static void tp__tell_slots(const tp__restore *r, const tp_session *s, const tp__
     const bool says_all = !r->resumes && !r->from_dict;
     if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0 || says_all))
         tp_log(TP_LOG_INFO,
-               "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "
+               "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d %s, "
                "%d of the checkpoint are not used.%s",
-               kept, anew, left, kept > 0 && says_all ? " (.weights_only of tp_saver_restore_ex restores none.)" : "");
+               kept, anew, r->base && p->found < p->weights ? "are as session_init left them" : "begin anew", left,
+               kept > 0 && says_all ? " (.weights_only of tp_saver_restore_ex restores none.)" : "");
 }
 
 /* The variable that x reads, also through a cast; NULL if x is computed. */
@@ -13309,9 +13324,11 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
     if (st == TP_OK && p.weights > 0 && p.found == 0 && (file_only.len > 0 || p.skipped > 0))
         st = tp__restore_nothing(r, s, p.graph_only.data, file_only.data);
     if (st == TP_OK && r->base && r->base->run && p.found < p.weights) {
-        tp_log(TP_LOG_INFO, "%s has %d of the model's %d weights: session_init loads the others.", r->path, p.found,
+        tp_log(TP_LOG_INFO, "%s has %d of the model's %d weights: session_init runs first.", r->path, p.found,
                p.weights);
         st = r->base->run(r->base, s);
+        tp__dict_drop(&s->state, TP__STATE_PREFIX); /* it is another training's */
+        s->has_random_step = false;
     } else if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);
     for (int k = 0; k < n && st == TP_OK; k++)
         if (p.value[k]) st = tp__load_relaxed(s, tp_node_variable(vars[k]), p.value[k]);

@@ -3974,10 +3974,10 @@ static tp_status tp__broadcast_variables(tp_trainer *t)
     return st == TP_OK ? tp__job_barrier() : st;
 }
 
-/* -- the states of callbacks that run on all ranks
+/* -- the states of callbacks that run on all ranks, and local variables
  *
- * The chief alone loads the checkpoint. It sends the states of these callbacks in one message, an entry after the other: the name
- * with its NUL, a tp__state_head, the data. */
+ * The chief alone loads the checkpoint. It sends the states of these callbacks, and local variables, which such a callback may have
+ * written, in one message, an entry after the other: the name with its NUL, a tp__state_head, the data. */
 
 typedef struct tp__state_head {
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
@@ -4023,6 +4023,17 @@ static tp_status tp__send_state(tp_callback *cb, void *user)
     return TP_OK;
 }
 
+/* Adds the local variables to the message, but for the copies of further towers, of which each rank has its own. */
+static void tp__send_locals(const tp_graph *g, const tp_dict *d, tp_buf *message)
+{
+    const size_t n = strlen(TP__LOCAL_STATE);
+    for (int i = 0; i < d->n; i++) {
+        const char *name = d->item[i].name;
+        const tp_variable *v = strncmp(name, TP__LOCAL_STATE, n) == 0 ? tp__variable_named(g, name + n) : NULL;
+        if (v && !v->copy_of) tp__state_pack(message, "", name, &d->item[i].value);
+    }
+}
+
 /* On the chief: makes the message. It is empty if the training is not resumed. */
 static tp_status tp__states_collect(tp_trainer *t, tp_buf *message)
 {
@@ -4042,6 +4053,7 @@ static tp_status tp__states_collect(tp_trainer *t, tp_buf *message)
     const int64_t n = (int64_t)s.known.len;
     tp_tensor_view(&known, TP_U8, tp_make_shape_n(1, &n), s.known.data);
     if (st == TP_OK && n > 0) tp__state_pack(&s.message, "tp:", "callbacks", &known);
+    if (st == TP_OK) tp__send_locals(t->graph, s.saved.d, &s.message);
     if (st == TP_OK && (s.known.failed || s.message.failed)) st = TP_ERR_NOMEM;
     *message = s.message;
     tp_buf_free(&s.known);

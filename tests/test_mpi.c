@@ -674,6 +674,25 @@ static tp_status doubled(tp_callback *cb, void *user, double *value, bool *set)
     *set = true;
     return TP_OK;
 }
+/* Adds 1 to a variable of the rank: before the training, which a resume leaves out, and in each step. */
+static tp_node *count_locally(tp_graph *g, void *user)
+{
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    (void)user;
+    d.name = "counted", d.init = tp_init_zeros(), d.trainable = TP_NO, d.local = true;
+    return tp_assign_add(tp_get_variable(g, &d), tp_const(g, 1), NULL);
+}
+static double counted;
+static tp_status note_counted(tp_callback *cb)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    const tp_status st = tp_session_read(cb->train->session, tp_find_variable(cb->train->graph, "counted"), &t);
+    counted = st == TP_OK ? tp_tensor_get(&t, 0) : -1;
+    tp_tensor_free(&t);
+    return st;
+}
 TEST(after_a_resume_all_ranks_have_the_states_of_the_chief)
 {
     const char *dir = tp_test_tmpdir();
@@ -697,12 +716,17 @@ TEST(after_a_resume_all_ranks_have_the_states_of_the_chief)
         set.param = tp_param_field("mine", &field, TP_F64), set.fn = doubled;
         when.cb = tp_cb_hyper_param_setter_(&set), when.every_k_epochs = 1;
         saver.checkpoint_dir = dir;
-        tp_callback *cb[4] = {counting(500, true), counting(100 * tp_rank(), false), tp_cb_periodic_trigger_(&when),
-                              tp_cb_model_saver_(&saver)};
+        tp_cb_run_op_desc run;
+        memset(&run, 0, sizeof run);
+        run.fn = count_locally, run.run_as_trigger = TP_NO, run.run_step = TP_YES;
+        tp_callback *cb[5] = {counting(500, true), counting(100 * tp_rank(), false), tp_cb_periodic_trigger_(&when),
+                              tp_cb_model_saver_(&saver), tp_cb_run_op_(&run)};
+        cb[4]->after_train = note_counted;
+        cb[4]->chief_only = false;
         c.model = model();
         c.dataflow = flow(&s);
         c.steps_per_epoch = 4, c.max_epoch = way ? 4 : 2;
-        c.callbacks = cb, c.n_callbacks = 4;
+        c.callbacks = cb, c.n_callbacks = 5;
         c.monitors = &json, c.n_monitors = 1;
         if (way) c.starting_epoch = 3;
         if (way && tp_rank() == 0) c.session_init = tp_smart_init(path, false);
@@ -715,6 +739,7 @@ TEST(after_a_resume_all_ranks_have_the_states_of_the_chief)
         CHECK_MSG(last_count[1].n == begun + (way ? 16 : 8), "%d", (int)last_count[1].n);
         CHECK(last_count[1].loaded == (way ? 8 : 0) && last_count[1].resumed == (way == 1));
         CHECK(last_count[0].n == (tp_rank() > 0 ? 0 : way ? 516 : 508));
+        CHECK_MSG(counted == (way ? 17 : 9), "%g", counted);
         /* before the training and after each of 2 epochs, then from the chief's value on, after each of 2 more */
         CHECK_MSG(field == (way ? 32 : 8 * (1 + tp_rank())), "%g", field);
         tp_stat_entry *e = NULL;

@@ -2699,6 +2699,7 @@ static tp_status tp__wraps_another(tp_callback *cb, void *user)
 typedef struct tp__newest {
     int64_t step;     /* global_step when it was reported, -1: none was; saved in checkpoints */
     int64_t epoch, n; /* of the trigger that saw it: its epoch, and how many values the history had */
+    int64_t unseen;   /* after a resume: how many values were reported after that trigger */
 } tp__newest;
 
 /* Whether the newest value of a statistic is another than the one that was seen, and notes it. Epochs without steps report at the
@@ -2717,11 +2718,27 @@ static bool tp__stat_is_new(const tp_callback *cb, const char *name, const tp_st
 /* The step for a checkpoint, 0 if no value was seen. */
 static int64_t tp__newest_step(const tp__newest *newest) { return newest->step > 0 ? newest->step : 0; }
 
-/* After a resume: all values of the history were seen before the checkpoint, unless they are of another step. */
-static void tp__newest_resume(const tp_callback *cb, const char *name, tp__newest *newest)
+static int64_t tp__history_length(const tp_callback *cb, const char *name)
 {
     const struct tp__history *h = cb->train->monitors ? tp__history_find(cb->train->monitors, name) : NULL;
-    newest->n = h ? h->n : 0;
+    return h ? h->n : 0;
+}
+/* Saves how many values were reported after the last trigger, by callbacks that come later in the list. */
+static tp_status tp__newest_save(const tp_callback *cb, const char *name, const tp__newest *newest, tp_dict *d,
+                                 const char *prefix)
+{
+    const int64_t unseen = tp__history_length(cb, name) - newest->n;
+    return unseen > 0 ? tp_state_put_i64(d, prefix, "unseen", &unseen, 1) : TP_OK;
+}
+static void tp__newest_load(tp__newest *newest, const tp_dict *d, const char *prefix, int64_t step)
+{
+    newest->step = step;
+    if (!tp_state_get_i64(d, prefix, "unseen", &newest->unseen, 1)) newest->unseen = 0;
+}
+/* After a resume: the other values of the history were seen before the checkpoint. */
+static void tp__newest_resume(const tp_callback *cb, const char *name, tp__newest *newest)
+{
+    newest->n = tp__history_length(cb, name) - newest->unseen;
     newest->epoch = cb->train->epoch_num;
 }
 
@@ -6034,8 +6051,9 @@ static tp_status tp__patience_save_state(tp_callback *cb, tp_dict *d, const char
     const tp__patience *p = (const tp__patience *)cb->user;
     int64_t seen[3];
     seen[0] = p->has_best, seen[1] = p->n_without_progress, seen[2] = tp__newest_step(&p->newest);
-    const tp_status st = tp_state_put_f64(d, prefix, "best", &p->best, 1);
-    return st == TP_OK ? tp_state_put_i64(d, prefix, "seen", seen, 3) : st;
+    tp_status st = tp_state_put_f64(d, prefix, "best", &p->best, 1);
+    if (st == TP_OK) st = tp_state_put_i64(d, prefix, "seen", seen, 3);
+    return st == TP_OK ? tp__newest_save(cb, p->stat, &p->newest, d, prefix) : st;
 }
 
 static tp_status tp__patience_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
@@ -6045,7 +6063,8 @@ static tp_status tp__patience_load_state(tp_callback *cb, const tp_dict *d, cons
     double best;
     if (!tp_state_get_f64(d, prefix, "best", &best, 1) || !tp_state_get_i64(d, prefix, "seen", seen, 3)) return TP_OK;
     p->best = best;
-    p->has_best = seen[0] != 0, p->n_without_progress = seen[1], p->newest.step = seen[2];
+    p->has_best = seen[0] != 0, p->n_without_progress = seen[1];
+    tp__newest_load(&p->newest, d, prefix, seen[2]);
     return TP_OK;
 }
 
@@ -7727,6 +7746,7 @@ static tp_status tp__stat_save_state(tp_callback *cb, tp_dict *d, const char *pr
     const int64_t head[2] = {s->n, tp__newest_step(&s->newest)};
     tp_status st = tp__setter_save_state(cb, d, prefix);
     if (st == TP_OK) st = tp_state_put_i64(d, prefix, "window_size", head, 2);
+    if (st == TP_OK) st = tp__newest_save(cb, s->stat, &s->newest, d, prefix);
     return st == TP_OK ? tp_state_put_f64(d, prefix, "window", s->window, s->n) : st;
 }
 
@@ -7737,7 +7757,7 @@ static tp_status tp__stat_load_state(tp_callback *cb, const tp_dict *d, const ch
     if (tp_state_get_i64(d, prefix, "window_size", head, 2) && head[0] >= 0 && head[0] <= s->last_k &&
         tp_state_get_f64(d, prefix, "window", s->window, (int)head[0])) {
         s->n = (int)head[0];
-        s->newest.step = head[1];
+        tp__newest_load(&s->newest, d, prefix, head[1]);
     }
     return tp__setter_load_state(cb, d, prefix);
 }

@@ -746,7 +746,7 @@ typedef struct tp__gemm_plan {
     bool pack_a, b_in_place;
     bool
         even; /* even tiles compute the product; they start faster, and neither A nor an incomplete panel of B is packed */
-    /* A is transposed, k is long and columns are few: A is read once, in the order of its addresses */
+    /* A is transposed, k is long and columns are few: a chunk reads A once, in the order of its addresses */
     bool stream;
     bool row; /* one row times B: B is read in place, all columns of a chunk at a time */
     /* B is large and few blocks of rows use it: each block packs the panels that it uses */
@@ -839,7 +839,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->panels = tp__ceil_div(N, p->nr);
     p->row = M == 1 && !a->tb && !a->descend;
 
-    /* 1. a weight gradient of few columns reads A once: k in blocks so short that all rows of a block stay in L2 */
+    /* 1. a weight gradient of few columns reads A once for each chunk of columns: k in blocks so short that all rows of a block stay in L2 */
     p->stream = a->ta && !a->descend && N <= TP__N_STREAM && K >= 1024 && M <= 1024;
     /* 2. divide k when it is long, and the output is small or not divided by rows */
     p->parts = 1;

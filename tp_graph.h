@@ -20668,7 +20668,7 @@ static tp_status tp__attention_infer(tp_infer *s)
     if (t->heads < 1 || (q->dim[2] >= 0 && (q->dim[2] == 0 || q->dim[2] % t->heads)))
         return tp_infer_fail(s, TP_ERR_ARG, "%s: %d heads do not divide the %lld elements of %s", s->op->name, t->heads,
                              (long long)q->dim[2], tp_shape_text(q, a));
-    if ((keys->dim[1] == 0 && q->dim[1] != 0) ||
+    if ((keys->dim[1] == 0 && q->dim[1] > 0) ||
         (t->causal && q->dim[1] >= 0 && keys->dim[1] >= 0 && keys->dim[1] < q->dim[1]))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: %lld queries and %lld keys leave a query without a key", s->op->name,
                              (long long)q->dim[1], (long long)keys->dim[1]);

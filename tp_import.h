@@ -241,6 +241,7 @@ typedef struct tp__importer {
     tp__map symbol_map;  /* has the symbols by node and axis */
     tp__map statistics;  /* has the names of the weights that are running statistics of batch norms, with a value */
     tp__map untrained;   /* has the names that the file lists as no trained weights */
+    bool has_untrained;  /* the file has such a list */
     int n_untrained;     /* how many of them stay constant */
     int n_single;        /* how many trained weights have one element */
     const char *single;  /* the name of the first of them */
@@ -4705,6 +4706,7 @@ static void tp__importer_untrained(tp__importer *c)
         tp__pb list = {NULL, NULL, false};
         while (tp__pb_next(&f.sub, &e)) {
             if (e.number == 1 && e.wire == 2) is_list = tp__pb_is_text(e.sub, TP__ONNX_UNTRAINED);
+            c->has_untrained |= is_list;
             if (e.number == 2 && e.wire == 2) list = e.sub;
         }
         while (is_list && c->status == TP_OK && list.at != list.end) {
@@ -5275,7 +5277,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
                "place of "
                "its list",
                model_name, c.n_untrained);
-    if (st == TP_OK && c.n_single > 0 && !c.constants) {
+    if (st == TP_OK && c.n_single > 0 && !c.constants && !c.has_untrained) {
         tp__words name;
         memset(&name, 0, sizeof name);
         snprintf(name.text, sizeof name.text, "%s", c.single);

@@ -3000,19 +3000,21 @@ static void tp__job_exit(void)
     l.kind = TP__LETTER_EXIT;
     l.rank = j->rank;
     l.training = j->training; /* this rank also leaves its current training, unless it has left it already */
-    l.ok = !j->failed;
-    snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->reason : "its program has ended");
-    fflush(NULL); /* a rank that receives the exit message may end the whole job */
+    fflush(NULL);             /* a rank that receives the exit message may end the whole job */
     if (j->size > 1) {
-        tp_mutex_lock(j->lock);
+        tp_mutex_lock(j->lock); /* the thread that watches the job may find a failure until here, and after it */
+        const bool fails = j->failed;
+        l.ok = !fails;
+        snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, fails ? j->reason : "its program has ended");
         j->ends = true;
         __atomic_store_n(&j->completed, false, __ATOMIC_RELEASE);
-        if (!j->failed) MPI_Ibarrier(j->control, &barrier);
+        if (!fails) MPI_Ibarrier(j->control, &barrier);
         tp__job_send_to_all(&l);
         tp_mutex_unlock(j->lock);
-        if (!j->failed) (void)tp__job_wait(&barrier);
+        if (!fails) (void)tp__job_wait(&barrier);
     }
-    const int works = j->failed ? tp__job_wait_for_others(&reports) : -1;
+    const bool failed = __atomic_load_n(&j->failed, __ATOMIC_ACQUIRE);
+    const int works = failed ? tp__job_wait_for_others(&reports) : -1;
     if (works >= 0 && reports)
         tp_log(TP_LOG_ERROR, "The job is aborted while rank %d of %d still works, %.0f seconds after the failure: %s",
                works, j->size, j->patience, j->reason);

@@ -1830,6 +1830,36 @@ static void trains_without_steps(const char *dir, bool resume, int64_t epochs)
     CHECK_OK(tp_train(t, &d));
     tp_trainer_free(t);
 }
+/* A callback that is listed before the one that reports sees a value one epoch later, also where a resume lies between. */
+static int64_t reads_first(const char *dir, bool resume, int64_t epochs)
+{
+    tp_callback *cb[] = {
+        tp_cb_early_stopping("score", .patience = 3), tp_cb_lambda(.trigger = put_score, .name = "Put"),
+        tp_cb_lambda(.trigger = count_epoch, .name = "Count"), tp_cb_model_saver(.checkpoint_dir = dir)};
+    tp_monitor *json[] = {tp_monitor_json_writer()};
+    tp_trainer *t = tp_noop_trainer();
+    tp_train_desc d = {.callbacks = cb, .n_callbacks = 4, .monitors = json, .n_monitors = 1};
+    char path[512];
+    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    d.steps_per_epoch = TP_NO_STEPS, d.max_epoch = epochs;
+    if (resume) d.session_init = tp_smart_init(path, false), d.starting_epoch = epochs_seen + 1;
+    CHECK_OK(tp_train(t, &d));
+    tp_trainer_free(t);
+    return epochs_seen;
+}
+TEST(what_was_not_seen_before_a_resume_is_seen_after_it)
+{
+    static const double ends[] = {0, 5, 4, 4.5, 4.5, 4.5, 4.5, 4.5, 4.5};
+    scores = ends;
+    for (int64_t parts = 0; parts < 4; parts++) { /* killed after epoch 3, 4, 5 */
+        const char *dir = tp_test_tmpdir();
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        if (parts) CHECK(reads_first(dir, false, 2 + parts) == 2 + parts);
+        CHECK(reads_first(dir, parts > 0, 8) == 6);
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+    }
+}
+
 TEST(epochs_without_steps_have_values_of_their_own)
 {
     static const double falls[] = {0, 5, 4, 4.5, 3.9, 4, 4.1, 4.2, 4.3, 1, 1, 1};

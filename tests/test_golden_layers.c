@@ -154,6 +154,8 @@ static void put_node(const tp_layer_field *f, tp_node *x, unsigned char *at)
         return;
     }
     if (is(f->name, "tensor key value")) n = image(x, kind);
+    else if (strcmp(f->name, "mask") == 0 && x->shape.ndim > 1 && kind < 4) /* one that fits */
+        n = (tp_placeholder)(g, "mask", TP_F32, tp_make_shape_n(2, x->shape.dim));
     else n = small(kind);
     memcpy(at, &n, sizeof n);
 }
@@ -171,7 +173,8 @@ static void put_odd(const tp_layer_field *f, tp_node *x, unsigned char *at)
     } else if (strcmp(end, "_regularizer") == 0) {
         const tp_regularizer r = some_regularizer();
         memcpy(at, &r, sizeof r);
-    } else if (is(f->name, "tensor tensors key value state coords unpool_mat rmax_node dmax_node")) put_node(f, x, at);
+    } else if (is(f->name, "tensor tensors key value mask state coords unpool_mat rmax_node dmax_node"))
+        put_node(f, x, at);
     else if (is(f->name, "epsilon momentum rate keep_prob init forget_bias temperature_init rmax dmax")) {
         const float v = some_float();
         memcpy(at, &v, sizeof v);

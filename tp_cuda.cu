@@ -577,11 +577,7 @@ static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
             access.location.type = cudaMemLocationTypeDevice;
             access.location.id = other->ordinal;
             access.flags = cudaMemAccessFlagsProtReadWrite;
-            const cudaError_t e = cudaMemPoolSetAccess(c->pool, &access, 1);
-            if (e != cudaSuccess)
-                tp_log(TP_LOG_WARN,
-                       "GPU %d gets no access to the memory of GPU %d (%s): copies between them go through the host",
-                       other->ordinal, c->ordinal, cudaGetErrorString(e));
+            cudaMemPoolSetAccess(c->pool, &access, 1);
         } else {
             cudaSetDevice(other->ordinal);
             cudaDeviceEnablePeerAccess(c->ordinal, 0); /* an error here means that access is already enabled */

@@ -501,7 +501,7 @@ typedef struct tp_cb_dump_tensors_desc {
 } tp_cb_dump_tensors_desc;
 typedef tp_cb_dump_tensors_desc tp_cb_tensor_printer_desc;
 TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d);
-/* Logs the values of tensors at every step, "cost:0: 0.25". This is slow. [callbacks: TensorPrinter] */
+/* Logs the first 16 values of tensors at every step, "cost:0: 0.25". This is slow. [callbacks: TensorPrinter] */
 TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
 /* Fails with TP_ERR_NUMERIC "CheckNumerics['<variable>']" when a trainable variable holds NaN or infinity.
  * Checks before training, at each trigger (run_as_trigger) and after every step (run_step). [callbacks: CheckNumerics] */
@@ -635,6 +635,7 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
 
 /* Reports "GPUUtil/<device>", in percent: the mean of the samples that NVIDIA's library NVML gives every `interval` seconds
  * during the steps of the epoch. Without that library, without a GPU, or after an NVML error it warns and reports nothing.
+ * Each rank of a job measures; where ranks use different GPUs and $CUDA_VISIBLE_DEVICES does not say so, give .devices.
  * chief_only is false. [callbacks: GPUUtilizationTracker] */
 typedef struct tp_cb_gpu_utilization_tracker_desc {
     tp_at at_;
@@ -676,7 +677,8 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d);
  * <dir>/checkpoint lists the checkpoints that are kept: the max_to_keep newest of this training, including those from before
  * resumes, and one every keep_checkpoint_every_n_hours, which is never deleted. An I/O error is logged and training continues; the
  * earlier checkpoints are unchanged. If the last checkpoint could not be written, the training ends with TP_ERR_IO and a
- * sentence that names the newest existing one (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
+ * sentence that names the newest existing one (see .unsaved_is_ok in tp_train.h). The graph is not written, as tensorpack's .meta
+ * file is: tp_export_onnx writes it, and tp_monitor_tf_event_writer for TensorBoard. [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
     tp_at at_;
     /* number of checkpoints to keep; default 10; TP_NONE: all, tensorpack's 0 */
@@ -754,7 +756,8 @@ typedef struct tp_inf_scalar_stats_desc {
 } tp_inf_scalar_stats_desc;
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d);
 /* Reports the mean of a vector whose entries are 1 where the model was wrong, over all samples; exact also with a smaller
- * last batch. [callbacks: ClassificationError] */
+ * last batch. Entries below 0 or above 1 are an error: they are logits, say, or numbers of classes.
+ * [callbacks: ClassificationError] */
 typedef struct tp_inf_classification_error_desc {
     tp_at at_;
     const char *wrong_tensor_name; /* name of the vector of mistakes; default "incorrect_vector" */
@@ -762,7 +765,7 @@ typedef struct tp_inf_classification_error_desc {
 } tp_inf_classification_error_desc;
 TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d);
 /* Reports <prefix>_precision and <prefix>_recall of predictions; predictions and labels are 0 or 1. A probability counts as 1 above
- * 0.5; logits do not fit here. [callbacks: BinaryClassificationStats] */
+ * 0.5. Values below 0 or above 1 are an error, as for tp_inf_classification_error. [callbacks: BinaryClassificationStats] */
 typedef struct tp_inf_binary_classification_desc {
     tp_at at_;
     const char *pred_tensor_name;
@@ -4481,10 +4484,18 @@ typedef struct tp__progress {
     tp__bar bar;
 } tp__progress;
 
-static tp_status tp__progress_setup_graph(tp_callback *cb)
+static void tp__progress_sees(tp__progress *p, const tp_train_state *t)
+{
+    p->seen[0] = t->epoch_num;
+    p->seen[1] = t->local_step;
+}
+
+/* Finds the nodes, which callbacks may have made that are listed later. */
+static tp_status tp__progress_before_train(tp_callback *cb)
 {
     tp__progress *p = (tp__progress *)cb->user;
     tp_status st = TP_OK;
+    tp__progress_sees(p, cb->train);
     if (p->n == 0 && p->cost && cb->train->cost) {
         if (!(p->node = (tp_node **)tp_arena_alloc(&cb->mem_, sizeof *p->node))) return TP_ERR_NOMEM;
         p->node[0] = cb->train->cost;
@@ -4498,18 +4509,6 @@ static tp_status tp__progress_setup_graph(tp_callback *cb)
     if (st == TP_OK && !(p->value = (double *)tp_arena_alloc(&cb->mem_, ((size_t)p->n + 1) * sizeof *p->value)))
         return TP_ERR_NOMEM;
     return st;
-}
-
-static void tp__progress_sees(tp__progress *p, const tp_train_state *t)
-{
-    p->seen[0] = t->epoch_num;
-    p->seen[1] = t->local_step;
-}
-
-static tp_status tp__progress_before_train(tp_callback *cb)
-{
-    tp__progress_sees((tp__progress *)cb->user, cb->train);
-    return TP_OK;
 }
 
 static tp_status tp__progress_before_epoch(tp_callback *cb)
@@ -4580,7 +4579,6 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
     p->n = tp__count_names(d->names);
     p->cost = d->cost != TP_NO;
     cb->chief_only = false;
-    cb->setup_graph = tp__progress_setup_graph;
     cb->before_train = tp__progress_before_train;
     cb->before_epoch = tp__progress_before_epoch;
     cb->before_run = tp__progress_before_run;
@@ -4933,16 +4931,16 @@ typedef struct tp__gpu_util {
     int (*rates)(void *gpu, tp__nvml_rates *rates);
     int (*shutdown)(void);
     tp_stop_flag *flag; /* flag of the thread that samples while steps run */
-    double sum[TP_MAX_NAMES], last[TP_MAX_NAMES];
+    double sum[TP_MAX_NAMES];
     int samples, error;
 } tp__gpu_util;
 
-/* Reads the device numbers in $CUDA_VISIBLE_DEVICES; false: it is not set, or is not a list of numbers. */
+/* Reads the numbers of the devices in $CUDA_VISIBLE_DEVICES; false: it is not set, or is no list of numbers. */
 static bool tp__gpu_util_visible(tp__gpu_util *u)
 {
     const char *p = getenv("CUDA_VISIBLE_DEVICES");
     int n = 0;
-    if (!p || !*p) return false;
+    if (!p) return false;
     for (;;) {
         char *end;
         const long v = strtol(p, &end, 10);
@@ -4980,6 +4978,7 @@ static const char *tp__gpu_util_open(tp__gpu_util *u)
     if (init() != 0) return u->shutdown = NULL, "NVML cannot be initialised: is there a driver?";
     if (count(&n_gpus) != 0 || n_gpus == 0) return "NVML knows no GPU";
     if (!u->chosen && !tp__gpu_util_visible(u)) {
+        if (getenv("CUDA_VISIBLE_DEVICES")) return "$CUDA_VISIBLE_DEVICES is no list of numbers: give .devices";
         u->n = n_gpus < TP_MAX_NAMES ? (int)n_gpus : TP_MAX_NAMES;
         for (int i = 0; i < u->n; i++) u->device[i] = i;
         if (n_gpus > TP_MAX_NAMES)
@@ -5011,20 +5010,21 @@ static tp_status tp__gpu_util_before_train(tp_callback *cb)
     return TP_OK;
 }
 
-/* The function of the thread: takes a sample at once and after each interval. */
+/* The function of the thread: takes a sample after each interval, and at the epoch's end. A sample is of the time before it. */
 static void tp__gpu_util_run(tp_stop_flag *f, void *user)
 {
     tp__gpu_util *u = (tp__gpu_util *)user;
+    bool ends;
     do {
+        ends = tp_stop_flag_wait(f, u->interval);
         for (int i = 0; i < u->n && !u->error; i++) {
             tp__nvml_rates r;
             memset(&r, 0, sizeof r);
             u->error = u->rates(u->handle[i], &r);
-            u->last[i] = (double)r.gpu;
             u->sum[i] += (double)r.gpu;
         }
         u->samples++;
-    } while (!u->error && !tp_stop_flag_wait(f, u->interval));
+    } while (!u->error && !ends);
 }
 
 static tp_status tp__gpu_util_before_epoch(tp_callback *cb)
@@ -5057,12 +5057,10 @@ static tp_status tp__gpu_util_trigger_epoch(tp_callback *cb)
         tp__gpu_util_shut(u);
         return TP_OK;
     }
-    const int n = u->samples > 1 ? u->samples - 1 : 1; /* the last sample is of the epoch's end */
     for (int i = 0; i < u->n && st == TP_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "GPUUtil/%d", u->device[i]);
-        st = tp_monitors_put_scalar(cb->train->monitors, name,
-                                    (u->sum[i] - (u->samples > 1 ? u->last[i] : 0)) / (double)n);
+        st = tp_monitors_put_scalar(cb->train->monitors, name, u->sum[i] / (double)u->samples);
     }
     return st;
 }
@@ -6553,6 +6551,17 @@ static tp_status tp__runner_find(tp_callback *cb, int t, const tp_inferencer *in
     return TP_OK;
 }
 
+/* Whether a tower of this name was built, by whatever tower function: a second one would find the first one's results. */
+static bool tp__tower_was_built(const tp_graph *g, const char *tower)
+{
+    const size_t n = strlen(tower);
+    for (int i = 0; n > 0 && i < g->op.n; i++) {
+        const char *name = ((const tp_operation *)g->op.item[i])->name;
+        if (strncmp(name, tower, n) == 0 && name[n] == '/') return true;
+    }
+    return false;
+}
+
 static tp_status tp__runner_towers(tp_callback *cb)
 {
     tp__runner *r = (tp__runner *)cb->user;
@@ -6561,7 +6570,8 @@ static tp_status tp__runner_towers(tp_callback *cb)
     int n = 0;
     const tp_spec *specs = tp_tower_func_signature(f, &n);
     for (int t = 0; t < r->n_tower; t++)
-        if (tp__tower_named(tp_tower_func_towers(f, TP_TOWERS_ALL), r->tower[t]))
+        if (tp__tower_named(tp_tower_func_towers(f, TP_TOWERS_ALL), r->tower[t]) ||
+            tp__tower_was_built(cb->train->graph, r->tower[t]))
             return tp_fail(TP_ERR_NAME, "%s: a tower '%s' exists: a second runner needs another .tower_name", r->name,
                            r->tower[t]);
     tp_status st = tp_input_setup(r->input, cb->train->graph, specs, n);

@@ -193,7 +193,9 @@ typedef struct tp_batch_norm_desc {
 TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
 
 /* -- Dropout: in training each element is kept with probability 1-rate and divided by 1-rate, or set to 0; otherwise the
- *    identity. The name may be omitted. Without .training it needs a tower. */
+ *    identity. The name may be omitted. Without .training it needs a tower. A rate that changes, such as a scalar variable that a
+ *    HyperParamSetter sets, is made of ops: tp_div(tp_mul(x, kept), tp_sub(one, rate)), one being tp_const(g, 1) and kept
+ *    tp_cast(tp_greater_equal(tp_rand_uniform_like(x, 0, 1), rate), TP_F32). */
 typedef struct tp_dropout_desc {
     tp_at at_;
     const char *name;

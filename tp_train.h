@@ -262,7 +262,8 @@ struct tp_trainer {
 
 /* Makes a trainer with one device and one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_simple_trainer(void);
-/* Makes a trainer whose steps run only the nodes that callbacks fetch. [train: NoOpTrainer] NULL: out of memory. */
+/* Makes a trainer whose steps run only the nodes that callbacks fetch: without such a callback no step reads the input or computes
+ * the cost. [train: NoOpTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_noop_trainer(void);
 /* Makes a SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
@@ -1796,7 +1797,8 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
 /* Registers the callback that ends the training when the cost is NaN or -inf. */
 static tp_status tp__register_cost(tp_trainer *t)
 {
-    if (!t->cost || t->stop_on_nan == TP_NO) return TP_OK;
+    /* a NoOpTrainer computes what callbacks fetch, and no more */
+    if (!t->cost || t->stop_on_nan == TP_NO || t->run_step == tp__step_hooks_only) return TP_OK;
     tp_callback *cb = tp_callback_new("StopOnNaN", 0);
     if (cb) {
         cb->user = t;
@@ -1915,7 +1917,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     }
     t->state.callbacks = t->callback_;
     t->state.n_callbacks = n;
-    t->state.cost = t->cost;
+    if (t->run_step != tp__step_hooks_only) t->state.cost = t->cost; /* a NoOpTrainer computes no cost unasked */
     if (!(t->hooks_[0] = tp_callback_to_hook(t->group_, NULL))) return TP_ERR_NOMEM;
     st = tp_callback_setup_graph(t->group_, &t->state);
     t->failed_ = st != TP_OK;
@@ -2032,14 +2034,14 @@ static tp_status tp__check_saved_ranks(tp_trainer *t)
     return tp_state_put_i64(d, "tp:", "ranks", &now, 1);
 }
 
-/* State other than variables is used only when a training continues. A training that starts at epoch 1 with another
- * run's checkpoint uses only its variables. One that was made within epoch 1 is known to be another run's only by auto-resume. */
+/* State other than variables is used only when a training continues: when it starts at the epoch that follows the checkpoint's.
+ * A checkpoint that was made within epoch 1 is known to be another run's only by auto-resume. */
 static tp_status tp__resume_state(tp_trainer *t)
 {
     tp_train_state *s = &t->state;
     int64_t epoch[2] = {0, 1};
     const bool has_epoch = tp_state_get_i64(tp_session_state(s->session), "tp:", "epoch", epoch, 2);
-    if (has_epoch && s->starting_epoch <= 1 && epoch[0] > 0) {
+    if (has_epoch && epoch[0] + 1 != s->starting_epoch) {
         tp_log(TP_LOG_INFO,
                "The checkpoint is of epoch %lld, but training starts at epoch %lld: its variables are used, "
                "the position in the data "

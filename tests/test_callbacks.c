@@ -969,8 +969,8 @@ TEST(moving_averages_by_hand)
     memset(&b, 0, sizeof b);
     b.names[0] = "a", b.names[1] = "vector";
     cb = tp_cb_progress_bar_(&b);
-    CHECK_ERR(tp_callback_setup_graph(cb, &train), TP_ERR_SHAPE,
-              "ProgressBar can only print scalars, 'vector' is not one");
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK_ERR(tp_callback_before_train(cb), TP_ERR_SHAPE, "ProgressBar can only print scalars, 'vector' is not one");
     tp_callback_free(cb);
     tp_graph_free(g);
 }
@@ -3292,7 +3292,7 @@ TEST(inferencers_whose_parts_fail)
     }
     tp_test_alloc_reset();
     part_fails = NOTHING_FAILS;
-    tp_callback *cb[3] = {own_runner(NULL, "cost"), NULL, NULL};
+    tp_callback *cb[4] = {own_runner(NULL, "cost"), NULL, NULL, NULL};
     CHECK_ERR(train_with(cb, 1, NULL, 1, 1, NULL), TP_ERR_STATE,
               "InferenceRunner: the trainer has no tower function: give .tower_func");
     cb[0] = tower_maker(), cb[1] = own_runner("T", "cots");
@@ -3300,6 +3300,10 @@ TEST(inferencers_whose_parts_fail)
               "Mine: in tower 'T': Tensor cots not found in the graph");
     cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = own_runner("T", "cost");
     CHECK_ERR(train_with(cb, 3, NULL, 1, 1, NULL), TP_ERR_NAME,
+              "InferenceRunner: a tower 'T' exists: a second runner needs another .tower_name");
+    /* also if another function builds the second tower, which would find the nodes of the first */
+    cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = tower_maker(), cb[3] = own_runner("T", "cost");
+    CHECK_ERR(train_with(cb, 4, NULL, 1, 1, NULL), TP_ERR_NAME,
               "InferenceRunner: a tower 'T' exists: a second runner needs another .tower_name");
     cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = own_runner("U", "cost");
     CHECK_OK(train_with(cb, 3, NULL, 1, 1, NULL));
@@ -4102,22 +4106,24 @@ TEST(long_tensors_are_cut)
     tp_set_log(NULL, NULL);
 }
 
-/* The bar shows the values of its epoch, also where an epoch is one step. */
+/* The bar shows the values of its epoch, also where an epoch is one step, and if the callback that makes them is listed after it. */
 TEST(bars_show_the_values_of_each_epoch)
 {
-    tp_cb_lambda_desc l;
-    tp_cb_progress_bar_desc d;
-    tp_callback *cb[2];
-    memset(&l, 0, sizeof l), memset(&d, 0, sizeof d);
-    l.setup_graph = make_values, l.name = "Mine";
-    d.names[0] = "Mine/step";
-    cb[0] = tp_cb_lambda_(&l), cb[1] = tp_cb_progress_bar_(&d);
-    tp_test_keep_log();
-    CHECK_OK(train_with(cb, 2, NULL, 1, 3, NULL));
-    CHECK_HAS(tp_test_logged, "step=0");
-    CHECK_HAS(tp_test_logged, "step=1");
-    CHECK_HAS(tp_test_logged, "step=2");
-    tp_set_log(NULL, NULL);
+    for (int first = 0; first < 2; first++) {
+        tp_cb_lambda_desc l;
+        tp_cb_progress_bar_desc d;
+        tp_callback *cb[2];
+        memset(&l, 0, sizeof l), memset(&d, 0, sizeof d);
+        l.setup_graph = make_values, l.name = "Mine";
+        d.names[0] = "Mine/step";
+        cb[first] = tp_cb_lambda_(&l), cb[!first] = tp_cb_progress_bar_(&d);
+        tp_test_keep_log();
+        CHECK_OK(train_with(cb, 2, NULL, 1, 3, NULL));
+        CHECK_HAS(tp_test_logged, "step=0");
+        CHECK_HAS(tp_test_logged, "step=1");
+        CHECK_HAS(tp_test_logged, "step=2");
+        tp_set_log(NULL, NULL);
+    }
 }
 
 /* Without anybody who takes messages, a bar is drawn on stderr, as often as the environment says. */

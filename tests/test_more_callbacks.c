@@ -1356,15 +1356,23 @@ static bool make_nvml(const char *path)
         "int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **gpu) { *gpu = &calls[i]; return 0; }\n"
         "int nvmlDeviceGetUtilizationRates(void *gpu, struct rates *r)\n"
         "{\n"
-        "    r->gpu = gpu == calls ? 10u * (unsigned)++calls[0] : 70u;\n"
+        "    r->gpu = getenv(\"NVML_BUSY\") ? (unsigned)atoi(getenv(\"NVML_BUSY\"))\n"
+        "                               : gpu == calls ? 10u * (unsigned)++calls[0] : 70u;\n"
         "    r->memory = 5;\n"
         "    return fails(\"rates\");\n"
         "}\n";
     return make_library(path, text);
 }
 
+static bool tells_busy; /* the GPUs are at 90 percent in steps, at 0 before them */
+static tp_status idle(tp_callback *cb)
+{
+    if (tells_busy) setenv("NVML_BUSY", "0", 1);
+    return cb ? TP_OK : TP_ERR;
+}
 static tp_status rest(tp_callback *cb)
 {
+    if (tells_busy) setenv("NVML_BUSY", "90", 1);
     tp_test_sleep(0.004);
     return cb ? TP_OK : TP_ERR;
 }
@@ -1378,13 +1386,14 @@ static tp_status keep_told(tp_monitor *m, const char *name, const tp_stat *s)
 }
 static tp_status train_with_nvml(tp_callback *tracker)
 {
-    tp_callback *cb[] = {tracker, tp_callback_new("Rest", 0)};
-    cb[1]->trigger_step = rest;
+    tp_callback *cb[] = {tp_callback_new("Idle", 0), tracker, tp_callback_new("Rest", 0)};
+    cb[0]->before_epoch = idle;
+    cb[2]->trigger_step = rest;
     tp_monitor *m = tp_monitor_new("Keeper", 0);
     m->process_scalar = keep_told;
     told[0] = 0;
     tp_test_keep_log();
-    return train_with(cb, 2, &m, 1, 6, 2);
+    return train_with(cb, 3, &m, 1, 6, 2);
 }
 
 TEST(how_busy_gpus_are)
@@ -1401,13 +1410,18 @@ TEST(how_busy_gpus_are)
     double mean[2] = {0, 0};
     const char *second = strstr(told, "GPUUtil/1=70 GPUUtil/0=");
     CHECK(sscanf(told, "GPUUtil/0=%lf", &mean[0]) == 1 && second && sscanf(second + 23, "%lf", &mean[1]) == 1);
-    /* the first GPU says 10, 20, 30, ..: n - 1 of n samples have the mean 5 n, a whole multiple of 5 */
+    /* the first GPU says 10, 20, 30, ..: n samples have the mean 5 (n + 1), a whole multiple of 5 */
     for (int i = 0; i < 2; i++) CHECK_MSG(mean[i] >= 10 && fmod(mean[i], 5) == 0, "%g", mean[i]);
     CHECK(mean[1] > mean[0] && strstr(told, "GPUUtil/1=70 ") != NULL);
 
     /* an epoch shorter than the interval has one sample, which counts */
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 999999, .library = path)));
     CHECK_STR(told, "GPUUtil/0=10 GPUUtil/1=70 GPUUtil/0=20 GPUUtil/1=70 ");
+    tells_busy = true; /* it is taken at the end: what it says is of the time before it */
+    CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 999999, .library = path)));
+    CHECK_STR(told, "GPUUtil/0=90 GPUUtil/1=90 GPUUtil/0=90 GPUUtil/1=90 ");
+    tells_busy = false;
+    unsetenv("NVML_BUSY");
 
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
@@ -1418,6 +1432,13 @@ TEST(how_busy_gpus_are)
     CHECK_OK(train_with_nvml(
         tp_cb_gpu_utilization_tracker(.devices = {1, 0}, .n_devices = 2, .interval = 0.002, .library = path)));
     CHECK(strncmp(told, "GPUUtil/1=70 GPUUtil/0=", 23) == 0);
+    static const char *const none[] = {"", "-1", "GPU-8f6a"};
+    for (int i = 0; i < 3; i++) {
+        setenv("CUDA_VISIBLE_DEVICES", none[i], 1);
+        CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
+        CHECK_HAS(tp_test_logged, "does nothing: $CUDA_VISIBLE_DEVICES is no list of numbers: give .devices.");
+        CHECK_STR(told, "");
+    }
     unsetenv("CUDA_VISIBLE_DEVICES");
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.devices = {2}, .n_devices = 1, .library = path)));
     CHECK_HAS(tp_test_logged, "GPUUtilizationTracker does nothing: NVML does not know one of the GPUs");

@@ -768,7 +768,8 @@ TEST(where_training_goes_on)
         {2, 0, 3, false, false, 8, "made within epoch 3, which begins anew", "after step"},
         {2, 4, 3, false, true, 8, "made within epoch 3, which begins anew", "after step"},
         {2, -1, 3, false, true, 8, "made within epoch 3, which begins anew", "after step"},
-        {2, 1, 5, false, true, 8, "Start Epoch 5", "The checkpoint was made"},
+        {2, 1, 5, false, true, 8, "The checkpoint is of epoch 2, but training starts at epoch 5", "made within"},
+        {5, 1, 3, true, false, 8, "The checkpoint is of epoch 5, but training starts at epoch 3", "made within"},
         {2, 1, 1, false, true, 8, "The checkpoint is of epoch 2, but training starts at epoch 1", "made within"},
         {0, 1, 1, false, true, 6, "made within epoch 1, after step 2 of 4", "but training starts"}};
     for (int i = 0; i < TP_COUNT(cases); i++) {
@@ -1164,6 +1165,28 @@ TEST(auto_resume_from_a_folder_with_a_long_path)
         CHECK(!c.session_init && c.starting_epoch == 0);
     }
     CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+/* A NoOpTrainer computes what callbacks fetch: not the cost, which is NaN here. */
+static tp_node *no_number(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape_of(2, 1), tp_init_ones());
+    (void)user;
+    return tp_named(tp_ln(tp_affine(tp_mean(tp_square(tp_matmul(in[0], w))), 0.0f, -1.0f)), "cost");
+}
+TEST(a_noop_trainer_computes_no_cost)
+{
+    for (int noop = 0; noop < 2; noop++) {
+        tp_train_config c = config(NULL, 0, NULL);
+        c.model.build_graph = no_number;
+        c.n_extra_callbacks = 0; /* with the progress bar */
+        c.max_epoch = 2;
+        CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'd'));
+        if (!noop) TEST_EXPECT_ERROR("the cost 'cost' is NaN after step 1 of epoch 1");
+        if (noop) CHECK_OK(tp_launch_train_with_config(&c, tp_noop_trainer()));
+        else CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_NUMERIC, "");
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+    }
 }
 
 /* A frozen base that session_init loads, and an adapter that is trained: ModelSaver saves the adapter alone. */

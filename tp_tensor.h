@@ -1340,8 +1340,9 @@ static int tp__format(char *text, size_t capacity, const char *fmt, ...) TP_PRIN
 #endif
 
 /* Integers that several threads change, of 64 bits and others. Small processors lack instructions for them, and their compilers call
- * functions that a program without threads need not have; others use them all the same, for signal handlers. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else
- * *old_ to *p_, and returns whether it did. */
+ * functions that a program without threads need not have; other processors use the instructions without threads, too, because a
+ * signal handler may cancel a run. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else *old_ to *p_, and returns
+ * whether it did. */
 #if defined(TP_NO_THREADS) && !defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_8)
 #define TP__WIDE_LOAD(p_)             (*(p_))
 #define TP__WIDE_ADD(p_, x_)          (*(p_) += (x_))

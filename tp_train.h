@@ -262,8 +262,8 @@ struct tp_trainer {
 
 /* Makes a trainer with one device and one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_simple_trainer(void);
-/* Makes a trainer whose steps run only the nodes that callbacks fetch: without such a callback no step reads the input or computes
- * the cost. [train: NoOpTrainer] NULL: out of memory. */
+/* Makes a trainer whose steps run only the nodes that callbacks fetch: without such a callback a step computes nothing, but it takes a
+ * datapoint of the input. [train: NoOpTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_noop_trainer(void);
 /* Makes a SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);

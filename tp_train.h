@@ -605,9 +605,10 @@ typedef struct tp_train_config {
     int n_monitors;                            /* TP_NONE: no monitors, not even the default ones */
     const tp_session_creator *session_creator; /* makes the session; NULL: it is made from session_config */
     const tp_session_config *session_config;   /* NULL: the default configuration */
-    /* loads the variables. A checkpoint that was made within the epoch starting_epoch also gives the position in it, so that
-     * training continues there; but with auto_resume and no checkpoint in the folder epoch 1 begins anew. A resume runs it only if
-     * its checkpoint lacks weights of the model. To load the weights alone: .weights_only of tp_saver_restore_ex */
+    /* loads the variables. A checkpoint that was made after the epoch before starting_epoch, or within starting_epoch, also gives the
+     * states of callbacks and the position in the data, so that training continues there; but with auto_resume and no checkpoint in
+     * the folder epoch 1 begins anew. A resume runs it only if its checkpoint lacks weights of the model. To load the weights alone:
+     * .weights_only of tp_saver_restore_ex */
     tp_session_init *session_init;
     int64_t starting_epoch; /* number of the first epoch; default 1; write TP_NONE for 0 */
     /* number of steps in an epoch; default: the size of the data; TP_NO_STEPS, and 0 by name: epochs without steps */
@@ -2102,8 +2103,7 @@ static int64_t tp__steps_done(tp_train_state *s)
 {
     const tp_dict *d = tp_session_state(s->session);
     int64_t epoch[2], step = -1;
-    if (!s->resumed || !tp_state_get_i64(d, "tp:", "epoch", epoch, 2) || epoch[1] || epoch[0] + 1 != s->starting_epoch)
-        return 0;
+    if (!s->resumed || !tp_state_get_i64(d, "tp:", "epoch", epoch, 2) || epoch[1]) return 0;
     if (!tp_state_get_i64(d, "tp:", "local_step", &step, 1) || step < 0 || step >= s->steps_per_epoch) {
         tp_log(TP_LOG_WARN, "The checkpoint was made within epoch %lld, which begins anew.",
                (long long)s->starting_epoch);

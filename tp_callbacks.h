@@ -4522,7 +4522,7 @@ static tp_status tp__progress_before_epoch(tp_callback *cb)
 static tp_status tp__progress_before_run(tp_callback *cb, tp_run_request *r)
 {
     tp__progress *p = (tp__progress *)cb->user;
-    p->requested = p->n && (cb->train->epoch_num != p->seen[0] || cb->train->local_step != p->seen[1]);
+    p->requested = p->value && p->n && (cb->train->epoch_num != p->seen[0] || cb->train->local_step != p->seen[1]);
     tp__progress_sees(p, cb->train);
     return p->requested ? tp__request_all(r, p->node, p->n) : TP_OK;
 }
